@@ -1,0 +1,1 @@
+//! The engine: writer, duties, HTTP, CLI.

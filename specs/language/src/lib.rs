@@ -1,0 +1,1 @@
+//! The documents people write: parsed, validated, frozen.

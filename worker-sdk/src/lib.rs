@@ -1,0 +1,1 @@
+//! Write a worker in ten lines: client, loop, durable context.
