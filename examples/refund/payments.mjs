@@ -1,0 +1,46 @@
+// A payments worker in plain fetch: take work, pay once per idempotency key, complete it.
+import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+
+const url = process.env.LEGATION_URL ?? 'http://127.0.0.1:8700';
+const key = process.env.LEGATION_KEY ?? readFileSync('.legation/worker.key', 'utf8').trim();
+const topic = process.env.TOPIC ?? 'payments.payout';
+const ledger = process.env.LEDGER ?? '.legation/payments.jsonl';
+const workerId = `payments-${process.pid}`;
+
+async function post(path, body) {
+  const response = await fetch(`${url}/v1/external-tasks/${path}`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ workerId, ...body }),
+  });
+  const answer = await response.json();
+  if (!response.ok) throw Object.assign(new Error(`${answer.code}: ${answer.detail}`), { refused: true });
+  return answer;
+}
+
+/** The ledger stands for a payment provider: it knows a key that it has paid, and does not pay it again. */
+function pay(idempotencyKey, { orderId, amount, currency }) {
+  const lines = existsSync(ledger) ? readFileSync(ledger, 'utf8').split('\n').filter(Boolean) : [];
+  const paid = lines.map((line) => JSON.parse(line)).find((line) => line.idempotencyKey === idempotencyKey);
+  if (paid) return paid.payout_id;
+  const payout_id = `P-${idempotencyKey.slice(0, 8)}`;
+  mkdirSync(dirname(ledger), { recursive: true });
+  appendFileSync(ledger, `${JSON.stringify({ idempotencyKey, payout_id, orderId, amount, currency })}\n`);
+  return payout_id;
+}
+
+console.log(`${workerId} waits for ${topic} at ${url}`);
+while (true) {
+  try {
+    const { tasks } = await post('fetch-and-lock', { topics: [topic], lockDuration: 30_000, maxTasks: 5, longPollMs: 20_000 });
+    for (const task of tasks) {
+      const payout_id = pay(task.idempotencyKey, task.variables);
+      await post(`${task.id}/complete`, { variables: { payout_id } });
+      console.log(`paid ${task.variables.amount} ${task.variables.currency} for order ${task.variables.orderId}: ${payout_id}`);
+    }
+  } catch (error) {
+    console.error(error.refused ? error.message : `engine not reached (${error.message}), trying again`);
+    await new Promise((wake) => setTimeout(wake, 1_000)); // work that was not completed is leased again
+  }
+}
