@@ -1,1 +1,5 @@
 //! The documents people write: parsed, validated, frozen.
+
+pub mod value;
+
+pub use value::Value;
