@@ -20,6 +20,7 @@ pub mod keys;
 pub mod lineage;
 pub mod problem;
 pub mod processes;
+pub mod step_bodies;
 pub mod steps;
 pub mod tasks;
 pub mod workers;
