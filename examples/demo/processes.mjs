@@ -1,0 +1,132 @@
+// Building, starting and stopping: every process is its own group, so that nothing it started is left behind.
+import { spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const LOG_LINES = 40;
+
+/** Builds both binaries, with a line at least every eight seconds, however long one crate takes. */
+export async function build(root) {
+  const packages = ['-p', 'legation-server', '-p', 'legation-agent-worker'];
+  const cargo = spawn(process.env.CARGO ?? 'cargo', ['build', ...packages], { cwd: root, stdio: ['ignore', 'inherit', 'pipe'] });
+  const began = Date.now();
+  let last = began;
+  let compiled = 0;
+  const tick = setInterval(() => {
+    if (Date.now() - last < 7_500) return;
+    last = Date.now();
+    console.log(`  still building, ${Math.round((last - began) / 1000)} s, ${compiled} crates so far`);
+  }, 500);
+  eachLine(cargo.stderr, (line) => {
+    if (/^\s+Compiling/.test(line)) compiled += 1;
+    const isNews = !/^\s+(Compiling|Downloaded|Downloading)/.test(line) || / legation-/.test(line);
+    if (!isNews) return;
+    last = Date.now();
+    console.log(line);
+  });
+  const code = await new Promise((resolve, reject) => {
+    cargo.on('error', () => reject(new Error('cargo was not found: install Rust 1.95 or later')));
+    cargo.on('close', resolve);
+  });
+  clearInterval(tick);
+  if (code !== 0) throw new Error(`cargo build ended with ${code}`);
+}
+
+/** The first port from `wanted` on that nobody listens on. */
+export async function freePort(wanted) {
+  for (let port = wanted; port < wanted + 100; port += 1) {
+    if (await isFree(port)) {
+      if (port !== wanted) console.log(`  port ${wanted} is taken, using ${port}`);
+      return port;
+    }
+  }
+  throw new Error(`no free port from ${wanted} to ${wanted + 99}`);
+}
+
+function isFree(port) {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}
+
+export async function waitUntil(what, isSo, timeoutMs = 30_000) {
+  for (const deadline = Date.now() + timeoutMs; Date.now() < deadline; await sleep(100)) {
+    if (await isSo()) return;
+  }
+  throw new Error(`waited ${timeoutMs / 1000} s for ${what}`);
+}
+
+export class Processes {
+  #running = new Map();
+
+  start(name, command, args, { cwd, env, show = false }) {
+    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
+    const log = [];
+    const keep = (line) => {
+      log.push(line);
+      if (log.length > LOG_LINES) log.shift();
+      if (show) console.log(`  [${name}] ${line}`);
+    };
+    eachLine(child.stdout, keep);
+    eachLine(child.stderr, keep);
+    child.on('error', (error) => keep(error.message));
+    this.#running.set(name, { child, log, closed: new Promise((resolve) => child.on('close', resolve)) });
+    console.log(`  ${name.padEnd(9)} pid ${child.pid}`);
+  }
+
+  /** True, or an error that says how it ended. */
+  alive(name) {
+    const { child } = this.#running.get(name);
+    if (child.exitCode === null && child.signalCode === null) return true;
+    throw new Error(`the ${name} process ended with ${child.exitCode ?? child.signalCode}`);
+  }
+
+  /** Runs a command to its end, showing what it says. */
+  async run(command, args, { cwd, env }) {
+    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    eachLine(child.stdout, (line) => console.log(`  | ${line}`));
+    eachLine(child.stderr, (line) => console.log(`  | ${line}`));
+    const code = await new Promise((resolve, reject) => child.on('error', reject).on('close', resolve));
+    if (code !== 0) throw new Error(`${args.join(' ')} ended with ${code}`);
+  }
+
+  showLogs() {
+    for (const [name, { log }] of this.#running) {
+      console.error(`\n-- last lines of ${name}`);
+      for (const line of log) console.error(`   ${line}`);
+    }
+  }
+
+  /** Workers first, the engine last; what does not stop in five seconds is killed with all it started. */
+  async stop() {
+    for (const [, { child, closed }] of [...this.#running].reverse()) {
+      signal(child, 'SIGTERM');
+      await Promise.race([closed, sleep(5_000)]);
+      signal(child, 'SIGKILL');
+    }
+    this.#running.clear();
+  }
+}
+
+/** To the whole group: a tool server that outlived its worker goes with it. */
+function signal(child, name) {
+  if (child.pid === undefined) return;
+  try {
+    process.kill(-child.pid, name);
+  } catch (error) {
+    if (error.code !== 'ESRCH') throw error;
+  }
+}
+
+function eachLine(stream, take) {
+  let text = '';
+  stream.setEncoding('utf8');
+  stream.on('data', (chunk) => {
+    const lines = (text + chunk).split('\n');
+    text = lines.pop();
+    for (const line of lines) take(line);
+  });
+  stream.on('end', () => text && take(text));
+}
