@@ -1,0 +1,167 @@
+//! JSON Schema 2020-12 for values. Compiled once and cached; nothing is ever fetched (a remote `$ref` is an error),
+//! and patterns run in linear time, because schemas come from documents that strangers may post.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jsonschema::{Draft, PatternOptions, Validator};
+
+use super::SchemaCheck;
+use crate::Value;
+use crate::canonical::canonical;
+
+/// Past this many the cache is emptied: definitions are few, and a flood of schemas must not eat the memory.
+const MAX_CACHED: usize = 1_024;
+
+/// At most this many texts per value: a list of 10,000 wrong elements helps nobody.
+const MAX_ERRORS: usize = 8;
+
+/// Compiled schemas by their canonical text. Share one per process.
+#[derive(Default)]
+pub struct JsonSchemas {
+    compiled: Mutex<HashMap<String, Compiled>>,
+}
+
+type Compiled = Result<Arc<Validator>, String>;
+
+impl JsonSchemas {
+    /// Why this is no usable schema; None when it compiles.
+    pub fn compile_error(&self, schema: &Value) -> Option<String> {
+        self.compiled(schema).err()
+    }
+
+    fn compiled(&self, schema: &Value) -> Compiled {
+        let key = canonical(schema);
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = compiled.get(&key) {
+            return known.clone();
+        }
+        if compiled.len() >= MAX_CACHED {
+            compiled.clear();
+        }
+        let result = compile(schema);
+        compiled.insert(key, result.clone());
+        result
+    }
+}
+
+impl SchemaCheck for JsonSchemas {
+    fn errors(&self, schema: &Value, value: &Value) -> Vec<String> {
+        let validator = match self.compiled(schema) {
+            Ok(validator) => validator,
+            Err(message) => return vec![format!("the schema itself is wrong: {message}")],
+        };
+        let instance = serde_json::Value::from(value);
+        validator
+            .iter_errors(&instance)
+            .take(MAX_ERRORS)
+            .map(|error| {
+                let pointer = error.instance_path().to_string();
+                let pointer = if pointer.is_empty() { "/" } else { pointer.as_str() };
+                format!("{pointer}: {}", error.masked())
+            })
+            .collect()
+    }
+}
+
+fn compile(schema: &Value) -> Compiled {
+    if let Some(name) = self_reference(schema) {
+        return Err(format!("`$ref: {name}` leads to itself"));
+    }
+    let schema = serde_json::Value::from(schema);
+    jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .with_pattern_options(
+            PatternOptions::regex()
+                .size_limit(1 << 20)
+                .dfa_size_limit(1 << 20),
+        )
+        .should_validate_formats(true)
+        .build(&schema)
+        .map(Arc::new)
+        .map_err(|error| error.to_string())
+}
+
+/// A chain of `$ref`s that comes back without descending into the value would recurse for ever.
+fn self_reference(schema: &Value) -> Option<String> {
+    let mut open = vec![schema];
+    while let Some(here) = open.pop() {
+        let mut seen = Vec::new();
+        let mut at = here;
+        while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
+            if seen.contains(&reference) {
+                return Some(reference.to_owned());
+            }
+            seen.push(reference);
+            let Some(target) = reference
+                .strip_prefix('#')
+                .and_then(|pointer| schema.pointer(pointer))
+            else {
+                break;
+            };
+            at = target;
+        }
+        match here {
+            Value::List(items) => open.extend(items),
+            Value::Map(entries) => open.extend(entries.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
+
+    use super::*;
+
+    fn value(text: &str) -> Value {
+        Value::parse(text).unwrap()
+    }
+
+    #[test]
+    fn errors_name_the_pointer_and_never_the_value() {
+        let schemas = JsonSchemas::default();
+        let schema = value(
+            r#"{"type":"object","required":["id"],"properties":{"id":{"type":"string","pattern":"^[0-9]+$"},"n":{"minimum":1}}}"#,
+        );
+        assert_eq!(
+            schemas.errors(&schema, &value(r#"{"id":"5531","n":1.0}"#)),
+            Vec::<String>::new()
+        );
+        let errors = schemas.errors(&schema, &value(r#"{"id":"hunter2","n":0.123456789}"#));
+        assert_eq!(errors.len(), 2);
+        assert!(
+            errors.iter().any(|error| error.starts_with("/id: ")),
+            "{errors:?}"
+        );
+        assert!(errors.iter().any(|error| error.starts_with("/n: ")), "{errors:?}");
+        assert!(
+            errors
+                .iter()
+                .all(|error| !error.contains("hunter2") && !error.contains("0.123")),
+            "{errors:?}"
+        );
+        assert!(schemas.errors(&schema, &value("{}"))[0].starts_with("/: "));
+    }
+
+    #[test]
+    fn a_schema_that_reaches_outside_or_is_wrong_does_not_compile() {
+        let schemas = JsonSchemas::default();
+        for bad in [
+            r#"{"$ref":"https://example.com/a.json"}"#,
+            r#"{"$ref":"file:///etc/passwd"}"#,
+            r#"{"type":"strin"}"#,
+            r##"{"$ref":"#"}"##,
+            r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"properties":{"x":{"$ref":"#/$defs/a"}}}"##,
+            r#"{"pattern":"("}"#,
+            "3",
+        ] {
+            assert!(schemas.compile_error(&value(bad)).is_some(), "{bad}");
+        }
+        for good in [r#"{}"#, "true", r##"{"properties":{"child":{"$ref":"#"}}}"##] {
+            assert_eq!(schemas.compile_error(&value(good)), None, "{good}");
+        }
+    }
+}
