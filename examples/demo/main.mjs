@@ -64,16 +64,14 @@ async function main() {
   note('press Ctrl-C to stop everything');
 }
 
-/** DEMO_ONCE never asks a real model; without a key there is none to ask. */
+/** DEMO_ONCE never asks a real model; without a key there is none to ask. LEGATION_MODEL overrides every node's model. */
 function model() {
-  const providers = ['OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'GEMINI_API_KEY', 'OLLAMA_HOST'];
-  const provider = providers.find((name) => process.env[name]);
-  if (once || (!process.env.LEGATION_MODEL && !provider)) {
-    note(once ? 'model: scripted' : `model: scripted (set one of ${providers.join(', ')} for a real one)`);
-    return { LEGATION_MODEL: 'scripted' };
-  }
-  note(`model: ${process.env.LEGATION_MODEL ?? `the default of the provider that ${provider} names`}`);
-  return {};
+  const providers = { OPENAI_API_KEY: 'openai', ANTHROPIC_API_KEY: 'anthropic', GEMINI_API_KEY: 'gemini', OLLAMA_HOST: 'ollama' };
+  const found = Object.keys(providers).find((name) => process.env[name]);
+  const name = once ? 'scripted' : (process.env.LEGATION_MODEL ?? providers[found] ?? 'scripted');
+  const hint = found || once ? '' : ` (no model is asked; set one of ${Object.keys(providers).join(', ')} for a real one)`;
+  note(`model: ${name}${hint}`);
+  return { LEGATION_MODEL: name };
 }
 
 function key(name) {
