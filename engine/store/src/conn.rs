@@ -1,0 +1,385 @@
+//! Connections: [`Tx`] writes, [`Read`] reads. Both are a [`Conn`], which reading functions take.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::pool::PoolConnection;
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
+
+use crate::dialect::{Arg, Bulk, CHUNKS, Dialect, FromAny, Sql, postgres_arguments, sqlite_arguments};
+use crate::{Error, Result};
+
+/// A connection, in a transaction or not.
+pub struct Conn {
+    inner: Inner,
+    /// A statement failed: PostgreSQL answers a COMMIT after that with a silent rollback.
+    failed: bool,
+}
+
+enum Inner {
+    SqliteTx(Transaction<'static, Sqlite>),
+    SqliteRead(PoolConnection<Sqlite>),
+    PostgresTx(Transaction<'static, Postgres>),
+    PostgresRead(PoolConnection<Postgres>),
+}
+
+enum Raw<'a> {
+    Sqlite(&'a mut SqliteConnection),
+    Postgres(&'a mut PgConnection),
+}
+
+/// A write transaction. Dropping it rolls it back.
+pub struct Tx(Conn);
+
+/// A connection for queries outside any transaction.
+pub struct Read(Conn);
+
+impl Tx {
+    pub(crate) fn sqlite(tx: Transaction<'static, Sqlite>) -> Self {
+        Self(Conn {
+            inner: Inner::SqliteTx(tx),
+            failed: false,
+        })
+    }
+
+    pub(crate) fn postgres(tx: Transaction<'static, Postgres>) -> Self {
+        Self(Conn {
+            inner: Inner::PostgresTx(tx),
+            failed: false,
+        })
+    }
+
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// [`Error::Connection`]: nobody knows whether it was committed; look for the command ids. Every other error:
+    /// nothing was written. A transaction in which a statement failed cannot be committed.
+    pub async fn commit(self) -> Result<()> {
+        if self.0.failed {
+            let message = "the transaction has failed and cannot be committed".to_owned();
+            self.rollback().await?;
+            return Err(Error::Database(sqlx::Error::InvalidArgument(message)));
+        }
+        match self.0.inner {
+            Inner::SqliteTx(tx) => tx.commit().await?,
+            Inner::PostgresTx(tx) => tx.commit().await?,
+            Inner::SqliteRead(_) | Inner::PostgresRead(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Undoes everything.
+    pub async fn rollback(self) -> Result<()> {
+        match self.0.inner {
+            Inner::SqliteTx(tx) => tx.rollback().await?,
+            Inner::PostgresTx(tx) => tx.rollback().await?,
+            Inner::SqliteRead(_) | Inner::PostgresRead(_) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Read {
+    pub(crate) fn sqlite(conn: PoolConnection<Sqlite>) -> Self {
+        Self(Conn {
+            inner: Inner::SqliteRead(conn),
+            failed: false,
+        })
+    }
+
+    pub(crate) fn postgres(conn: PoolConnection<Postgres>) -> Self {
+        Self(Conn {
+            inner: Inner::PostgresRead(conn),
+            failed: false,
+        })
+    }
+}
+
+impl Deref for Tx {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        &self.0
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut Conn {
+        &mut self.0
+    }
+}
+
+impl Deref for Read {
+    type Target = Conn;
+
+    fn deref(&self) -> &Conn {
+        &self.0
+    }
+}
+
+impl DerefMut for Read {
+    fn deref_mut(&mut self) -> &mut Conn {
+        &mut self.0
+    }
+}
+
+impl Conn {
+    /// The database behind it.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        match self.inner {
+            Inner::SqliteTx(_) | Inner::SqliteRead(_) => Dialect::Sqlite,
+            Inner::PostgresTx(_) | Inner::PostgresRead(_) => Dialect::Postgres,
+        }
+    }
+
+    /// Runs one statement and counts the rows it changed.
+    pub(crate) async fn execute(&mut self, sql: &'static Sql, args: &[Arg<'_>]) -> Result<u64> {
+        let text = sql.text(self.dialect());
+        let done = match self.raw() {
+            Raw::Sqlite(conn) => sqlx::query_with(text, sqlite_arguments(args.iter())?)
+                .execute(conn)
+                .await
+                .map(|done| done.rows_affected()),
+            Raw::Postgres(conn) => sqlx::query_with(text, postgres_arguments(args, &[])?)
+                .execute(conn)
+                .await
+                .map(|done| done.rows_affected()),
+        };
+        self.note(done)
+    }
+
+    /// Runs one statement and gives its rows.
+    pub(crate) async fn fetch<T: FromAny>(&mut self, sql: &'static Sql, args: &[Arg<'_>]) -> Result<Vec<T>> {
+        let text = sql.text(self.dialect());
+        let rows = match self.raw() {
+            Raw::Sqlite(conn) => {
+                sqlx::query_as_with::<Sqlite, T, _>(text, sqlite_arguments(args.iter())?)
+                    .fetch_all(conn)
+                    .await
+            }
+            Raw::Postgres(conn) => {
+                sqlx::query_as_with::<Postgres, T, _>(text, postgres_arguments(args, &[])?)
+                    .fetch_all(conn)
+                    .await
+            }
+        };
+        self.note(rows)
+    }
+
+    /// Runs one statement and gives its first row.
+    pub(crate) async fn first<T: FromAny>(
+        &mut self,
+        sql: &'static Sql,
+        args: &[Arg<'_>],
+    ) -> Result<Option<T>> {
+        Ok(self.fetch(sql, args).await?.into_iter().next())
+    }
+
+    /// Runs a statement over rows and counts what it changed.
+    pub(crate) async fn bulk(&mut self, sql: &'static Bulk, rows: &[Vec<Arg<'_>>]) -> Result<u64> {
+        let Some(width) = rows.first().map(Vec::len) else {
+            return Ok(0);
+        };
+        let done = match self.raw() {
+            Raw::Sqlite(conn) => {
+                let mut total = 0;
+                for (chunk, part) in chunks(rows) {
+                    let arguments = sqlite_arguments(part.iter().flatten())?;
+                    let text = sql.sqlite_text(0, width, chunk);
+                    match sqlx::query_with(text, arguments).execute(&mut *conn).await {
+                        Ok(done) => total += done.rows_affected(),
+                        Err(error) => return self.note(Err(error)),
+                    }
+                }
+                Ok(total)
+            }
+            Raw::Postgres(conn) => {
+                let text = sql.postgres_text(0, width);
+                sqlx::query_with(text, postgres_arguments(&[], rows)?)
+                    .execute(conn)
+                    .await
+                    .map(|done| done.rows_affected())
+            }
+        };
+        self.note(done)
+    }
+
+    /// Runs a statement over rows and gives what it returns. The order is the database's.
+    pub(crate) async fn bulk_fetch<T: FromAny>(
+        &mut self,
+        sql: &'static Bulk,
+        scalars: &[Arg<'_>],
+        rows: &[Vec<Arg<'_>>],
+    ) -> Result<Vec<T>> {
+        let Some(width) = rows.first().map(Vec::len) else {
+            return Ok(Vec::new());
+        };
+        let found = match self.raw() {
+            Raw::Sqlite(conn) => {
+                let mut found = Vec::new();
+                for (chunk, part) in chunks(rows) {
+                    let arguments = sqlite_arguments(scalars.iter().chain(part.iter().flatten()))?;
+                    let text = sql.sqlite_text(scalars.len(), width, chunk);
+                    match sqlx::query_as_with::<Sqlite, T, _>(text, arguments)
+                        .fetch_all(&mut *conn)
+                        .await
+                    {
+                        Ok(mut rows) => found.append(&mut rows),
+                        Err(error) => return self.note(Err(error)),
+                    }
+                }
+                Ok(found)
+            }
+            Raw::Postgres(conn) => {
+                let text = sql.postgres_text(scalars.len(), width);
+                sqlx::query_as_with::<Postgres, T, _>(text, postgres_arguments(scalars, rows)?)
+                    .fetch_all(conn)
+                    .await
+            }
+        };
+        self.note(found)
+    }
+
+    /// Runs a query that was put together from a [`Filter`].
+    pub(crate) async fn list<T: FromAny>(&mut self, filter: Filter<'_>) -> Result<Vec<T>> {
+        let text = crate::dialect::translate(&filter.text, filter.columns, self.dialect());
+        let args = filter.args;
+        let rows = match self.raw() {
+            Raw::Sqlite(conn) => {
+                let arguments = sqlite_arguments(args.iter())?;
+                sqlx::query_as_with::<Sqlite, T, _>(AssertSqlSafe(text), arguments)
+                    .fetch_all(conn)
+                    .await
+            }
+            Raw::Postgres(conn) => {
+                let arguments = postgres_arguments(&args, &[])?;
+                sqlx::query_as_with::<Postgres, T, _>(AssertSqlSafe(text), arguments)
+                    .fetch_all(conn)
+                    .await
+            }
+        };
+        self.note(rows)
+    }
+
+    fn raw(&mut self) -> Raw<'_> {
+        match &mut self.inner {
+            Inner::SqliteTx(tx) => Raw::Sqlite(tx),
+            Inner::SqliteRead(conn) => Raw::Sqlite(conn),
+            Inner::PostgresTx(tx) => Raw::Postgres(tx),
+            Inner::PostgresRead(conn) => Raw::Postgres(conn),
+        }
+    }
+
+    fn note<T>(&mut self, result: sqlx::Result<T>) -> Result<T> {
+        self.failed |= result.is_err();
+        result.map_err(Error::from)
+    }
+}
+
+/// Cuts rows into the sizes for which SQLite has a text: (index of the size, rows).
+fn chunks<'a, T>(mut rows: &'a [T]) -> impl Iterator<Item = (usize, &'a [T])> {
+    std::iter::from_fn(move || {
+        let chunk = CHUNKS.iter().position(|size| *size <= rows.len())?;
+        let (part, rest) = rows.split_at(CHUNKS[chunk]);
+        rows = rest;
+        Some((chunk, part))
+    })
+}
+
+/// A list query whose conditions depend on what is asked. Conditions are literals; values are bound.
+pub(crate) struct Filter<'a> {
+    columns: &'static str,
+    text: String,
+    args: Vec<Arg<'a>>,
+}
+
+impl<'a> Filter<'a> {
+    /// `text` ends in a WHERE with at least one condition, or in `WHERE TRUE`.
+    pub(crate) fn new(columns: &'static str, text: &'static str, args: &[Arg<'a>]) -> Self {
+        Self {
+            columns,
+            text: text.to_owned(),
+            args: args.to_vec(),
+        }
+    }
+
+    /// Adds ` AND <condition>`, in which `?` is the value.
+    pub(crate) fn and(&mut self, condition: &'static str, value: impl Into<Arg<'a>>) {
+        self.args.push(value.into());
+        let condition = condition.replace('?', &format!("${}", self.args.len()));
+        self.text.push_str(" AND ");
+        self.text
+            .push_str(&condition.replace("{texts}", &format!("{{texts:{}}}", self.args.len())));
+    }
+
+    /// Adds ` AND <condition>` if there is a value.
+    pub(crate) fn and_some<T: Into<Arg<'a>>>(&mut self, condition: &'static str, value: Option<T>) {
+        if let Some(value) = value {
+            self.and(condition, value);
+        }
+    }
+
+    /// Adds ` AND <condition>` without a value.
+    pub(crate) fn and_fixed(&mut self, condition: &'static str) {
+        self.text.push_str(" AND ");
+        self.text.push_str(condition);
+    }
+
+    /// Newest first, after `place`, at most `limit`. `at` is the column that orders.
+    pub(crate) fn page(&mut self, at: &'static str, place: Option<&'a Place>, limit: i64) {
+        if let Some(place) = place {
+            let first = self.args.len() + 1;
+            self.args
+                .extend([Arg::from(place.at), Arg::from(&place.root), Arg::from(&place.id)]);
+            let (second, third) = (first + 1, first + 2);
+            self.text.push_str(&format!(
+                " AND (t.{at}, t.root, t.id) < (${first}, ${second}, ${third})"
+            ));
+        }
+        self.args.push(Arg::from(limit));
+        let number = self.args.len();
+        self.text.push_str(&format!(
+            " ORDER BY t.{at} DESC, t.root DESC, t.id DESC LIMIT ${number}"
+        ));
+    }
+}
+
+/// The key of a row below a root instance.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, sqlx::FromRow)]
+pub struct Key {
+    /// The root instance.
+    pub root: String,
+    /// The whole id, which begins with the root's.
+    pub id: String,
+}
+
+impl Key {
+    /// A key of its two parts.
+    #[must_use]
+    pub fn new(root: impl Into<String>, id: impl Into<String>) -> Self {
+        Self {
+            root: root.into(),
+            id: id.into(),
+        }
+    }
+
+    pub(crate) fn args(&self) -> Vec<Arg<'_>> {
+        vec![Arg::from(&self.root), Arg::from(&self.id)]
+    }
+}
+
+/// Where the next page of a list begins: after the last row of the page before. Lists run newest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The time that orders the list, epoch milliseconds.
+    pub at: i64,
+    /// The row's root.
+    pub root: String,
+    /// The row's id.
+    pub id: String,
+}
+
+/// The keys of `rows`, as arguments.
+pub(crate) fn key_rows(keys: &[Key]) -> Vec<Vec<Arg<'_>>> {
+    keys.iter().map(Key::args).collect()
+}

@@ -1,0 +1,290 @@
+//! Opening a database, migrating it, and handing out connections.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::migrate::Migrator;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{PgPool, SqlitePool};
+
+use crate::dialect::Sql;
+use crate::hints::{self, Hints};
+use crate::{Dialect, Error, Read, Result, Tx};
+
+static SQLITE_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
+static POSTGRES_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/postgres");
+
+/// Texts of statements that one connection keeps prepared: more than there are.
+const STATEMENTS: usize = 400;
+
+/// How long a connection may be waited for before the database counts as gone.
+const ACQUIRE: Duration = Duration::from_secs(10);
+
+/// One database. Cheap to clone.
+#[derive(Clone)]
+pub struct Db(Arc<Pools>);
+
+enum Pools {
+    Sqlite {
+        path: PathBuf,
+        writer: SqlitePool,
+        readers: SqlitePool,
+    },
+    Postgres {
+        options: Box<PgConnectOptions>,
+        writers: PgPool,
+        readers: PgPool,
+        notifier: PgPool,
+    },
+}
+
+/// What an operator wants to know of the database itself.
+#[derive(Clone, Debug)]
+pub struct Stats {
+    /// Which database.
+    pub dialect: Dialect,
+    /// Its version as it names itself.
+    pub version: String,
+    /// Bytes on disk.
+    pub size_bytes: i64,
+    /// Open connections of this process.
+    pub connections: u32,
+    /// Those that nobody uses at this moment.
+    pub idle_connections: u32,
+}
+
+impl Db {
+    /// Opens `sqlite:<path>` (the file is made if it is missing) or `postgres://…`. Connections of PostgreSQL are
+    /// made when they are first needed.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] for an address of another kind, [`Error::Connection`] and [`Error::Database`] otherwise.
+    pub async fn open(url: &str) -> Result<Self> {
+        if let Some(path) = url.strip_prefix("sqlite:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return Self::open_sqlite(Path::new(path)).await;
+        }
+        if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+            return Self::open_postgres(url);
+        }
+        // The address may hold a password: it is not repeated.
+        Err(Error::Setup(
+            "a database address begins with sqlite: or postgres://".to_owned(),
+        ))
+    }
+
+    async fn open_sqlite(path: &Path) -> Result<Self> {
+        if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+            return Err(Error::Setup("sqlite: needs the path of a file".to_owned()));
+        }
+        let options = SqliteConnectOptions::new()
+            .filename(path)
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(false)
+            .busy_timeout(Duration::from_secs(5))
+            .statement_cache_capacity(STATEMENTS)
+            .row_buffer_size(1024)
+            .pragma("temp_store", "memory")
+            .pragma("cache_size", "-16000")
+            // A checkpoint syncs the whole file: rarer is cheaper, and 16 MiB of log are read back in no time.
+            .pragma("wal_autocheckpoint", "4000");
+        let lasting = |connections: u32| {
+            SqlitePoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(ACQUIRE)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                // Each would be a hop to the connection's thread; a file's connection does not go away.
+                .test_before_acquire(false)
+        };
+        // The writer comes first: it makes the file and turns on WAL, which a read-only connection cannot.
+        let writer = lasting(1).connect_with(options.clone()).await?;
+        let readers = lasting(4).connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
+        Ok(Self(Arc::new(Pools::Sqlite {
+            path: path.to_owned(),
+            writer,
+            readers,
+        })))
+    }
+
+    fn open_postgres(url: &str) -> Result<Self> {
+        let options: PgConnectOptions = url.parse()?;
+        let options = options
+            .statement_cache_capacity(STATEMENTS)
+            .application_name("legation");
+        // Every statement of a writer reads by key. Without statistics (a new table, one that was empty when the
+        // plan was made) the planner may choose to read the whole table, and a cached plan stays.
+        let writing = options.clone().options([
+            ("enable_seqscan", "off"),
+            ("enable_hashjoin", "off"),
+            ("enable_mergejoin", "off"),
+            ("jit", "off"),
+            // An engine that hangs in a transaction must not hold the roots' locks for ever.
+            ("idle_in_transaction_session_timeout", "30000"),
+        ]);
+        let pool = |connections: u32| {
+            PgPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(ACQUIRE)
+                .idle_timeout(Duration::from_secs(600))
+                // A dead connection shows at the first statement, and every caller must live with that anyway.
+                .test_before_acquire(false)
+        };
+        Ok(Self(Arc::new(Pools::Postgres {
+            writers: pool(6).connect_lazy_with(writing),
+            readers: pool(8).connect_lazy_with(options.clone().options([("jit", "off")])),
+            notifier: pool(1).connect_lazy_with(options.clone()),
+            options: Box::new(options),
+        })))
+    }
+
+    /// Brings the schema up to date.
+    ///
+    /// # Errors
+    /// [`Error::Setup`] if a migration fails, or if the database is newer than this program.
+    pub async fn migrate(&self) -> Result<()> {
+        let done = match &*self.0 {
+            Pools::Sqlite { writer, .. } => SQLITE_MIGRATIONS.run(writer).await,
+            Pools::Postgres { readers, .. } => POSTGRES_MIGRATIONS.run(readers).await,
+        };
+        done.map_err(|error| Error::Setup(format!("migrating the database: {error}")))
+    }
+
+    /// Begins a write transaction: on SQLite the only one (BEGIN IMMEDIATE), on PostgreSQL one of several
+    /// (READ COMMITTED).
+    pub async fn begin_write(&self) -> Result<Tx> {
+        match &*self.0 {
+            Pools::Sqlite { writer, .. } => Ok(Tx::sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)),
+            Pools::Postgres { writers, .. } => Ok(Tx::postgres(writers.begin().await?)),
+        }
+    }
+
+    /// A connection for queries. On SQLite it cannot write.
+    pub async fn read(&self) -> Result<Read> {
+        match &*self.0 {
+            Pools::Sqlite { readers, .. } => Ok(Read::sqlite(readers.acquire().await?)),
+            Pools::Postgres { readers, .. } => Ok(Read::postgres(readers.acquire().await?)),
+        }
+    }
+
+    /// Which database it is.
+    #[must_use]
+    pub fn dialect(&self) -> Dialect {
+        match &*self.0 {
+            Pools::Sqlite { .. } => Dialect::Sqlite,
+            Pools::Postgres { .. } => Dialect::Postgres,
+        }
+    }
+
+    /// The database's clock, epoch milliseconds. Only for calibrating the engine's own clock: no statement
+    /// reads it.
+    pub async fn now(&self) -> Result<i64> {
+        static NOW: Sql = Sql::pair(
+            "",
+            "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER) AS now",
+            "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT) AS now",
+        );
+        let row: Option<(i64,)> = self.read().await?.first(&NOW, &[]).await?;
+        row.map(|row| row.0)
+            .ok_or(Error::Database(sqlx::Error::RowNotFound))
+    }
+
+    /// Size and connections.
+    pub async fn stats(&self) -> Result<Stats> {
+        static STATS: Sql = Sql::pair(
+            "",
+            "SELECT 'SQLite ' || sqlite_version() AS version, page_count * page_size AS size
+             FROM pragma_page_count, pragma_page_size",
+            "SELECT 'PostgreSQL ' || current_setting('server_version') AS version,
+                    pg_database_size(current_database()) AS size",
+        );
+        let row: Option<(String, i64)> = self.read().await?.first(&STATS, &[]).await?;
+        let (version, size_bytes) = row.ok_or(Error::Database(sqlx::Error::RowNotFound))?;
+        let (connections, idle) = match &*self.0 {
+            Pools::Sqlite { writer, readers, .. } => (
+                writer.size() + readers.size(),
+                writer.num_idle() + readers.num_idle(),
+            ),
+            Pools::Postgres {
+                writers,
+                readers,
+                notifier,
+                ..
+            } => (
+                writers.size() + readers.size() + notifier.size(),
+                writers.num_idle() + readers.num_idle() + notifier.num_idle(),
+            ),
+        };
+        let idle_connections = u32::try_from(idle).unwrap_or(u32::MAX);
+        Ok(Stats {
+            dialect: self.dialect(),
+            version,
+            size_bytes,
+            connections,
+            idle_connections,
+        })
+    }
+
+    /// The hints of all engines on this database, this one's included; `None` on SQLite, where there is only one
+    /// engine. It has a connection of its own and reconnects by itself.
+    pub async fn listen(&self) -> Result<Option<Hints>> {
+        match &*self.0 {
+            Pools::Sqlite { .. } => Ok(None),
+            Pools::Postgres { options, .. } => Hints::listen(options).await.map(Some),
+        }
+    }
+
+    /// Tells every engine what may have become ready. Outside any transaction, after the commit; the caller sends
+    /// at most one a millisecond (inside the transaction NOTIFY cost 4–6× the throughput). On SQLite nobody
+    /// else listens.
+    pub async fn notify(&self, hints: &[String]) -> Result<()> {
+        match &*self.0 {
+            Pools::Sqlite { .. } => Ok(()),
+            Pools::Postgres { notifier, .. } => hints::notify(notifier, hints).await,
+        }
+    }
+
+    /// Limits the SQLite file to `pages` more than it has now, as a full disk would (B17). Nothing on PostgreSQL.
+    pub async fn limit_pages(&self, pages: i64) -> Result<()> {
+        let Pools::Sqlite { writer, .. } = &*self.0 else {
+            return Ok(());
+        };
+        let (count,): (i64,) = sqlx::query_as("PRAGMA page_count").fetch_one(writer).await?;
+        let text = format!("PRAGMA max_page_count = {}", count + pages);
+        sqlx::query(sqlx::AssertSqlSafe(text)).execute(writer).await?;
+        Ok(())
+    }
+
+    /// The file of a SQLite database.
+    #[must_use]
+    pub fn path(&self) -> Option<&Path> {
+        match &*self.0 {
+            Pools::Sqlite { path, .. } => Some(path),
+            Pools::Postgres { .. } => None,
+        }
+    }
+
+    /// Closes all connections and waits for them; SQLite writes its log back into the file.
+    pub async fn close(&self) {
+        match &*self.0 {
+            Pools::Sqlite { writer, readers, .. } => {
+                readers.close().await;
+                writer.close().await;
+            }
+            Pools::Postgres {
+                writers,
+                readers,
+                notifier,
+                ..
+            } => {
+                writers.close().await;
+                readers.close().await;
+                notifier.close().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! What can go wrong with the database, as far as a caller acts differently on it.
+
+use sqlx::error::{DatabaseError, ErrorKind};
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// A failure of the database. That something does not exist is no failure: it is an `Option`.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A row was changed by someone else since it was read, or a unique key exists already. The transaction is
+    /// lost; reload and decide again.
+    #[error("conflict in {what}")]
+    Conflict {
+        /// The table, or the constraint as the database names it.
+        what: String,
+    },
+    /// The database gave the transaction up (serialisation failure, deadlock, busy): the same work may be tried
+    /// again at once. Nothing was written.
+    #[error("the database asks to retry: {0}")]
+    Retry(#[source] sqlx::Error),
+    /// The connection is lost or could not be had. Out of [`Tx::commit`](crate::Tx::commit) it means that nobody
+    /// knows whether the transaction was committed.
+    #[error("no connection to the database: {0}")]
+    Connection(#[source] sqlx::Error),
+    /// The disk or the database's page limit is full. Nothing was written (B17).
+    #[error("the database is full: {0}")]
+    Full(#[source] sqlx::Error),
+    /// Stored data cannot be read.
+    #[error("corrupt row in {table}: {id}")]
+    Corrupt {
+        /// The table.
+        table: &'static str,
+        /// The key of the row, or what the database says.
+        id: String,
+    },
+    /// Anything else. Nothing was written.
+    #[error("database error: {0}")]
+    Database(#[source] sqlx::Error),
+    /// The address of the database cannot be used, or its migrations failed.
+    #[error("{0}")]
+    Setup(String),
+}
+
+impl Error {
+    /// A conflict in `table`.
+    #[must_use]
+    pub fn conflict(table: &str) -> Self {
+        Self::Conflict {
+            what: table.to_owned(),
+        }
+    }
+}
+
+impl From<sqlx::Error> for Error {
+    fn from(error: sqlx::Error) -> Self {
+        if let sqlx::Error::Database(inner) = &error {
+            return match sort(inner.as_ref()) {
+                Sort::Unique => {
+                    let what = inner.constraint().unwrap_or_else(|| inner.message()).to_owned();
+                    Self::Conflict { what }
+                }
+                Sort::Retry => Self::Retry(error),
+                Sort::Connection => Self::Connection(error),
+                Sort::Full => Self::Full(error),
+                Sort::Corrupt => Self::Corrupt {
+                    table: "database",
+                    id: inner.message().to_owned(),
+                },
+                Sort::Other => Self::Database(error),
+            };
+        }
+        match &error {
+            sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::BeginFailed
+            | sqlx::Error::WorkerCrashed => Self::Connection(error),
+            _ => Self::Database(error),
+        }
+    }
+}
+
+enum Sort {
+    Unique,
+    Retry,
+    Connection,
+    Full,
+    Corrupt,
+    Other,
+}
+
+fn sort(error: &dyn DatabaseError) -> Sort {
+    if matches!(error.kind(), ErrorKind::UniqueViolation) {
+        return Sort::Unique;
+    }
+    let code = error.code().unwrap_or_default();
+    // SQLSTATEs have five characters; SQLite's codes are numbers whose low byte is the primary code.
+    if code.len() == 5 {
+        return match code.as_ref() {
+            "40001" | "40P01" | "55P03" => Sort::Retry,
+            "57P01" | "57P02" | "57P03" | "53300" | "25P03" => Sort::Connection,
+            "53100" => Sort::Full,
+            "XX001" | "XX002" => Sort::Corrupt,
+            code if code.starts_with("08") => Sort::Connection,
+            _ => Sort::Other,
+        };
+    }
+    match code.parse::<i64>().map_or(0, |code| code & 0xff) {
+        5 | 6 => Sort::Retry,
+        11 | 26 => Sort::Corrupt,
+        13 => Sort::Full,
+        _ => Sort::Other,
+    }
+}

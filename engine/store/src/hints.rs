@@ -1,0 +1,58 @@
+//! Wake-up hints between the engines on one PostgreSQL database. A lost hint costs one sweep, never a task.
+
+use sqlx::PgPool;
+use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+
+use crate::{Error, Result};
+
+const CHANNEL: &str = "legation";
+
+/// PostgreSQL takes 8,000 bytes a notification.
+const MOST: usize = 7_900;
+
+/// A stream of hints.
+pub struct Hints(PgListener);
+
+impl Hints {
+    pub(crate) async fn listen(options: &PgConnectOptions) -> Result<Self> {
+        let pool = PgPoolOptions::new()
+            .max_connections(1)
+            .connect_lazy_with(options.clone());
+        let mut listener = PgListener::connect_with(&pool).await?;
+        listener.listen(CHANNEL).await?;
+        Ok(Self(listener))
+    }
+
+    /// Waits for the next hints. An empty list says that the connection was lost and is there again: some may
+    /// have been missed, so look at everything.
+    ///
+    /// # Errors
+    /// [`Error::Connection`] while the database is away; call again after a pause.
+    pub async fn next(&mut self) -> Result<Vec<String>> {
+        match self.0.try_recv().await.map_err(Error::from)? {
+            Some(notification) => Ok(notification.payload().lines().map(str::to_owned).collect()),
+            None => Ok(Vec::new()),
+        }
+    }
+}
+
+pub(crate) async fn notify(pool: &PgPool, hints: &[String]) -> Result<()> {
+    let mut rest = hints;
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take_while(|hint| {
+            bytes += hint.len() + 1;
+            bytes <= MOST
+        });
+        // A hint that is longer than all that fits is sent alone, and PostgreSQL refuses it by name.
+        let count = fitting.count().max(1);
+        let (now, later) = rest.split_at(count);
+        sqlx::query("SELECT pg_notify($1, $2)")
+            .bind(CHANNEL)
+            .bind(now.join("\n"))
+            .execute(pool)
+            .await?;
+        rest = later;
+    }
+    Ok(())
+}

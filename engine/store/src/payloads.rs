@@ -1,0 +1,88 @@
+//! Values that are too large or too private for a snapshot, encrypted. Nothing is shared between owners.
+
+use crate::Result;
+use crate::conn::{Conn, Key, Tx, key_rows};
+use crate::dialect::{Arg, Bulk, args};
+
+const COLUMNS: &str = "root, owner, digest, size, key_id, nonce, body";
+
+/// A stored value.
+#[derive(Clone, Debug, PartialEq, sqlx::FromRow)]
+pub struct PayloadRow {
+    /// The tree, whose data key encrypts it.
+    pub root: String,
+    /// An instance or a task.
+    pub owner: String,
+    /// Digest of the plain value.
+    pub digest: String,
+    /// Bytes of the plain value.
+    pub size: i64,
+    /// The key it is encrypted with; `None`: it is not.
+    pub key_id: Option<String>,
+    /// The nonce of the encryption.
+    pub nonce: Option<Vec<u8>>,
+    /// The bytes.
+    pub body: Vec<u8>,
+}
+
+/// The key of a payload.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PayloadKey {
+    /// The tree.
+    pub root: String,
+    /// An instance or a task.
+    pub owner: String,
+    /// Digest of the plain value.
+    pub digest: String,
+}
+
+impl PayloadRow {
+    fn args(&self) -> Vec<Arg<'_>> {
+        args![
+            &self.root,
+            &self.owner,
+            &self.digest,
+            self.size,
+            &self.key_id,
+            &self.nonce,
+            &self.body
+        ]
+        .to_vec()
+    }
+}
+
+/// Stores values. One that its owner has already is left as it is.
+pub async fn insert(tx: &mut Tx, rows: &[PayloadRow]) -> Result<()> {
+    static INSERT: Bulk = Bulk::new(
+        COLUMNS,
+        "INSERT INTO payloads ({columns}) {rows} ON CONFLICT (root, owner, digest) DO NOTHING",
+    );
+    let rows: Vec<_> = rows.iter().map(PayloadRow::args).collect();
+    tx.bulk(&INSERT, &rows).await?;
+    Ok(())
+}
+
+/// Many values, in no order. Unknown ones are missing.
+pub async fn get_many(conn: &mut Conn, keys: &[PayloadKey]) -> Result<Vec<PayloadRow>> {
+    static GET: Bulk = Bulk::new(
+        COLUMNS,
+        "WITH v(root, owner, digest) AS ({rows})
+         SELECT {t.columns} FROM v CROSS JOIN payloads AS t
+         WHERE t.root = v.root AND t.owner = v.owner AND t.digest = v.digest",
+    );
+    let rows: Vec<_> = keys
+        .iter()
+        .map(|key| args![&key.root, &key.owner, &key.digest].to_vec())
+        .collect();
+    conn.bulk_fetch(&GET, &[], &rows).await
+}
+
+/// Forgets everything of these owners and counts it.
+pub async fn delete_by_owner(tx: &mut Tx, owners: &[Key]) -> Result<u64> {
+    static DELETE: Bulk = Bulk::new(
+        COLUMNS,
+        "WITH v(root, owner) AS ({rows})
+         DELETE FROM payloads WHERE (root, owner) IN (SELECT root, owner FROM v)",
+    );
+    tx.bulk(&DELETE, &key_rows(owners)).await
+}
