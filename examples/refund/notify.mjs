@@ -12,14 +12,14 @@ async function post(path, body) {
     body: JSON.stringify({ workerId, ...body }),
   });
   const answer = await response.json();
-  if (!response.ok) throw Object.assign(new Error(`${answer.code}: ${answer.detail}`), { refused: true });
+  if (!response.ok) throw Object.assign(new Error(`${answer.code}: ${answer.detail ?? answer.title}`), { refused: true });
   return answer;
 }
 
 console.log(`${workerId} waits for customers.notify at ${url}`);
 while (true) {
   try {
-    const work = { topics: ['customers.notify'], lockDuration: 30_000, maxTasks: 5, longPollMs: 20_000 };
+    const work = { topics: ['customers.notify'], lockDuration: 30_000, maxTasks: 1, longPollMs: 20_000 };
     for (const task of (await post('fetch-and-lock', work)).tasks) {
       console.log(`to ${task.variables.customerId}: ${task.variables.answer}`);
       await post(`${task.id}/complete`, { variables: {} });

@@ -15,7 +15,7 @@ async function post(path, body) {
     body: JSON.stringify({ workerId, ...body }),
   });
   const answer = await response.json();
-  if (!response.ok) throw Object.assign(new Error(`${answer.code}: ${answer.detail}`), { refused: true });
+  if (!response.ok) throw Object.assign(new Error(`${answer.code}: ${answer.detail ?? answer.title}`), { refused: true });
   return answer;
 }
 
@@ -27,17 +27,17 @@ function pay(idempotencyKey, { orderId, amount, currency }) {
   const payout_id = `P-${idempotencyKey.slice(0, 8)}`;
   mkdirSync(dirname(ledger), { recursive: true });
   appendFileSync(ledger, `${JSON.stringify({ idempotencyKey, payout_id, orderId, amount, currency })}\n`);
+  console.log(`paid ${amount} ${currency} for order ${orderId}: ${payout_id}`);
   return payout_id;
 }
 
 console.log(`${workerId} waits for ${topic} at ${url}`);
 while (true) {
   try {
-    const { tasks } = await post('fetch-and-lock', { topics: [topic], lockDuration: 30_000, maxTasks: 5, longPollMs: 20_000 });
+    const { tasks } = await post('fetch-and-lock', { topics: [topic], lockDuration: 30_000, maxTasks: 1, longPollMs: 20_000 });
     for (const task of tasks) {
       const payout_id = pay(task.idempotencyKey, task.variables);
       await post(`${task.id}/complete`, { variables: { payout_id } });
-      console.log(`paid ${task.variables.amount} ${task.variables.currency} for order ${task.variables.orderId}: ${payout_id}`);
     }
   } catch (error) {
     console.error(error.refused ? error.message : `engine not reached (${error.message}), trying again`);

@@ -34,21 +34,21 @@ def pay(key, order):
     LEDGER.parent.mkdir(parents=True, exist_ok=True)
     with LEDGER.open("a") as ledger:
         ledger.write(json.dumps({"idempotencyKey": key, "payout_id": payout_id, **order}) + "\n")
+    print(f"paid {order['amount']} {order['currency']} for order {order['orderId']}: {payout_id}", flush=True)
     return payout_id
 
 
 print(f"{WORKER} waits for {TOPIC} at {URL}", flush=True)
 while True:
     try:
-        work = post("fetch-and-lock", topics=[TOPIC], lockDuration=30_000, maxTasks=5, longPollMs=20_000)
+        work = post("fetch-and-lock", topics=[TOPIC], lockDuration=30_000, maxTasks=1, longPollMs=20_000)
         for task in work["tasks"]:
             order = {name: task["variables"].get(name) for name in ("orderId", "amount", "currency")}
             payout_id = pay(task["idempotencyKey"], order)
             post(f"{task['id']}/complete", variables={"payout_id": payout_id})
-            print(f"paid {order['amount']} {order['currency']} for order {order['orderId']}: {payout_id}", flush=True)
     except urllib.error.HTTPError as refused:  # work that was not completed is leased again
         problem = json.load(refused)
-        print(f"{problem['code']}: {problem['detail']}", flush=True)
+        print(f"{problem['code']}: {problem.get('detail') or problem['title']}", flush=True)
         time.sleep(1)
     except OSError as error:
         print(f"engine not reached ({error}), trying again", flush=True)
