@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 use rust_decimal::Decimal;
 
+use crate::canonical::canonical;
+
 pub use parse::{JsonError, MAX_DEPTH, parse_number};
 pub(crate) use print::{push_number, push_string};
 
@@ -43,12 +45,10 @@ impl Value {
         parse::parse(text)
     }
 
-    /// Compact JSON; reading it again gives an equal value.
+    /// Compact JSON, which is the canonical text too; reading it again gives an equal value.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let mut out = String::new();
-        print::write(self, &mut out);
-        out
+        canonical(self)
     }
 
     /// The kind as messages name it: `null`, `boolean`, `number`, `string`, `list` or `object`.
@@ -66,7 +66,12 @@ impl Value {
 
     /// An object of these entries; a later entry of the same name wins.
     pub fn map<K: Into<String>, V: Into<Self>>(entries: impl IntoIterator<Item = (K, V)>) -> Self {
-        Self::Map(entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+        Self::Map(
+            entries
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+        )
     }
 
     /// A list of these values.
@@ -111,14 +116,22 @@ impl Value {
     #[must_use]
     pub fn as_i64(&self) -> Option<i64> {
         let number = self.as_decimal()?;
-        if number.is_integer() { i64::try_from(number).ok() } else { None }
+        if number.is_integer() {
+            i64::try_from(number).ok()
+        } else {
+            None
+        }
     }
 
     /// The number, if it is whole, not negative, and fits.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         let number = self.as_decimal()?;
-        if number.is_integer() { u64::try_from(number).ok() } else { None }
+        if number.is_integer() {
+            u64::try_from(number).ok()
+        } else {
+            None
+        }
     }
 
     /// The elements, if this is a list.
@@ -184,5 +197,9 @@ impl Value {
 
 fn list_index(part: &str) -> Option<usize> {
     let canonical = part == "0" || !part.starts_with('0');
-    if canonical && part.bytes().all(|byte| byte.is_ascii_digit()) { part.parse().ok() } else { None }
+    if canonical && part.bytes().all(|byte| byte.is_ascii_digit()) {
+        part.parse().ok()
+    } else {
+        None
+    }
 }

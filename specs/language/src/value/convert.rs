@@ -71,9 +71,12 @@ impl From<&Value> for serde_json::Value {
             Value::Number(number) => number_to_serde(*number),
             Value::String(text) => Self::String(text.clone()),
             Value::List(items) => Self::Array(items.iter().map(Self::from).collect()),
-            Value::Map(entries) => {
-                Self::Object(entries.iter().map(|(key, item)| (key.clone(), Self::from(item))).collect())
-            }
+            Value::Map(entries) => Self::Object(
+                entries
+                    .iter()
+                    .map(|(key, item)| (key.clone(), Self::from(item)))
+                    .collect(),
+            ),
         }
     }
 }
@@ -89,7 +92,8 @@ fn number_to_serde(number: Decimal) -> serde_json::Value {
     }
     let mut text = String::new();
     push_number(number, &mut text);
-    text.parse::<f64>().map_or(serde_json::Value::Null, serde_json::Value::from)
+    text.parse::<f64>()
+        .map_or(serde_json::Value::Null, serde_json::Value::from)
 }
 
 /// Fails with `NUMBER_RANGE` for doubles outside 28 digits, `JSON_INVALID` when nested too deep.
@@ -109,7 +113,12 @@ fn from_serde(value: &serde_json::Value, depth: usize) -> Result<Value, JsonErro
         serde_json::Value::String(text) => Value::String(text.clone()),
         serde_json::Value::Array(items) => {
             let depth = deeper(depth)?;
-            Value::List(items.iter().map(|item| from_serde(item, depth)).collect::<Result<_, _>>()?)
+            Value::List(
+                items
+                    .iter()
+                    .map(|item| from_serde(item, depth))
+                    .collect::<Result<_, _>>()?,
+            )
         }
         serde_json::Value::Object(entries) => {
             let depth = deeper(depth)?;
@@ -140,7 +149,12 @@ fn from_yaml(value: &serde_yaml::Value, depth: usize) -> Result<Value, JsonError
         serde_yaml::Value::String(text) => Value::String(text.clone()),
         serde_yaml::Value::Sequence(items) => {
             let depth = deeper(depth)?;
-            Value::List(items.iter().map(|item| from_yaml(item, depth)).collect::<Result<_, _>>()?)
+            Value::List(
+                items
+                    .iter()
+                    .map(|item| from_yaml(item, depth))
+                    .collect::<Result<_, _>>()?,
+            )
         }
         serde_yaml::Value::Mapping(entries) => {
             let depth = deeper(depth)?;
@@ -181,7 +195,10 @@ fn yaml_key(key: &serde_yaml::Value) -> Result<String, JsonError> {
 
 fn deeper(depth: usize) -> Result<usize, JsonError> {
     if depth == MAX_DEPTH {
-        return Err(JsonError::invalid(format!("nested deeper than {MAX_DEPTH} levels"), 0));
+        return Err(JsonError::invalid(
+            format!("nested deeper than {MAX_DEPTH} levels"),
+            0,
+        ));
     }
     Ok(depth + 1)
 }

@@ -31,12 +31,20 @@ impl JsonError {
     pub const INVALID: &'static str = "JSON_INVALID";
 
     pub(super) fn invalid(message: impl Into<String>, offset: usize) -> Self {
-        Self { code: Self::INVALID, message: message.into(), offset }
+        Self {
+            code: Self::INVALID,
+            message: message.into(),
+            offset,
+        }
     }
 
     pub(super) fn range(offset: usize) -> Self {
         let message = "number outside 28 significant digits".to_owned();
-        Self { code: Self::NUMBER_RANGE, message, offset }
+        Self {
+            code: Self::NUMBER_RANGE,
+            message,
+            offset,
+        }
     }
 }
 
@@ -53,7 +61,11 @@ impl std::error::Error for JsonError {}
 /// # Errors
 /// `JSON_INVALID` when it is no JSON number, `NUMBER_RANGE` outside 28 significant digits.
 pub fn parse_number(text: &str) -> Result<Decimal, JsonError> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
+    let mut reader = Reader {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+    };
     let number = reader.number()?;
     if reader.at < text.len() {
         return Err(JsonError::invalid("unexpected text after the number", reader.at));
@@ -62,7 +74,11 @@ pub fn parse_number(text: &str) -> Result<Decimal, JsonError> {
 }
 
 pub(super) fn parse(text: &str) -> Result<Value, JsonError> {
-    let mut reader = Reader { text, bytes: text.as_bytes(), at: 0 };
+    let mut reader = Reader {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+    };
     reader.space();
     let value = reader.value(0)?;
     reader.space();
@@ -102,9 +118,10 @@ impl<'a> Reader<'a> {
             Some(b'f') => self.word("false", Value::Bool(false)),
             Some(b'"') => self.string().map(Value::String),
             Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
-            Some(b'[' | b'{') if depth == MAX_DEPTH => {
-                Err(JsonError::invalid(format!("nested deeper than {MAX_DEPTH} levels"), self.at))
-            }
+            Some(b'[' | b'{') if depth == MAX_DEPTH => Err(JsonError::invalid(
+                format!("nested deeper than {MAX_DEPTH} levels"),
+                self.at,
+            )),
             Some(b'[') => self.list(depth + 1),
             Some(b'{') => self.map(depth + 1),
             Some(_) => Err(JsonError::invalid("expected a value", self.at)),

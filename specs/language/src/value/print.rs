@@ -1,4 +1,4 @@
-//! Writing JSON text: compact, numbers as their shortest exact decimal, strings escaped as RFC 8785 does.
+//! Writing numbers and strings as JSON: numbers as their shortest exact decimal, strings escaped as RFC 8785 does.
 
 use std::fmt::{self, Write as _};
 
@@ -9,38 +9,6 @@ use super::Value;
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.to_json())
-    }
-}
-
-pub(super) fn write(value: &Value, out: &mut String) {
-    match value {
-        Value::Null => out.push_str("null"),
-        Value::Bool(true) => out.push_str("true"),
-        Value::Bool(false) => out.push_str("false"),
-        Value::Number(number) => push_number(*number, out),
-        Value::String(text) => push_string(text, out),
-        Value::List(items) => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write(item, out);
-            }
-            out.push(']');
-        }
-        Value::Map(entries) => {
-            out.push('{');
-            for (index, (key, item)) in entries.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                push_string(key, out);
-                out.push(':');
-                write(item, out);
-            }
-            out.push('}');
-        }
     }
 }
 

@@ -75,7 +75,11 @@ fn what_is_no_json_is_refused_with_its_place() {
         ("\u{feff}1", 0),
     ] {
         let error = Value::parse(text).unwrap_err();
-        assert_eq!((error.code, error.offset), ("JSON_INVALID", offset), "{text:?}: {error}");
+        assert_eq!(
+            (error.code, error.offset),
+            ("JSON_INVALID", offset),
+            "{text:?}: {error}"
+        );
     }
 }
 
@@ -112,7 +116,9 @@ fn accessors_answer_only_their_own_kind() {
     assert_eq!(Value::parse("-1").unwrap().as_u64(), None);
     assert_eq!(Value::from("2").as_i64(), None);
     assert_eq!(Value::parse("1.0").unwrap(), Value::parse("1").unwrap());
-    let kinds: Vec<_> = ["null", "true", "1", "\"\"", "[]", "{}"].map(|text| Value::parse(text).unwrap().kind()).into();
+    let kinds: Vec<_> = ["null", "true", "1", "\"\"", "[]", "{}"]
+        .map(|text| Value::parse(text).unwrap().kind())
+        .into();
     assert_eq!(kinds, ["null", "boolean", "number", "string", "list", "object"]);
 }
 
@@ -132,11 +138,18 @@ fn a_value_keeps_its_digits_inside_serde_structures() {
     assert_eq!(holder.maybe.as_ref().unwrap().to_json(), r#"[1.1,{"x":null}]"#);
     let printed = serde_json::to_string(&holder).unwrap();
     assert_eq!(printed, text.replace("1.10", "1.1"));
-    assert_eq!(serde_json::from_slice::<Holder>(printed.as_bytes()).unwrap(), holder);
-    assert_eq!(serde_json::from_reader::<_, Holder>(printed.as_bytes()).unwrap(), holder);
+    assert_eq!(
+        serde_json::from_slice::<Holder>(printed.as_bytes()).unwrap(),
+        holder
+    );
+    assert_eq!(
+        serde_json::from_reader::<_, Holder>(printed.as_bytes()).unwrap(),
+        holder
+    );
     let error = serde_json::from_str::<Holder>(r#"{"plain":1e99,"many":[],"named":{}}"#).unwrap_err();
     assert!(error.to_string().contains("NUMBER_RANGE"), "{error}");
-    let error = serde_json::from_str::<Holder>(r#"{"plain":{"a":1,"a":2},"many":[],"named":{}}"#).unwrap_err();
+    let error =
+        serde_json::from_str::<Holder>(r#"{"plain":{"a":1,"a":2},"many":[],"named":{}}"#).unwrap_err();
     assert!(error.to_string().contains("duplicate key"), "{error}");
 }
 
@@ -148,8 +161,14 @@ fn serde_json_values_convert_both_ways() {
     assert_eq!(ours, Value::parse(text).unwrap());
     assert_eq!(serde_json::Value::from(&ours)["a"][3], serde_json::json!(0.1));
     assert_eq!(serde_json::Value::from(&ours)["a"][4], serde_json::json!(1000));
-    assert_eq!(Value::try_from(&serde_json::json!(1e300)).unwrap_err().code, "NUMBER_RANGE");
-    assert_eq!(serde_json::to_value(&ours).unwrap(), serde_json::Value::from(&ours));
+    assert_eq!(
+        Value::try_from(&serde_json::json!(1e300)).unwrap_err().code,
+        "NUMBER_RANGE"
+    );
+    assert_eq!(
+        serde_json::to_value(&ours).unwrap(),
+        serde_json::Value::from(&ours)
+    );
     assert_eq!(serde_json::from_value::<Value>(theirs).unwrap(), ours);
 }
 
@@ -158,15 +177,28 @@ fn yaml_values_convert() {
     let yaml: serde_yaml::Value =
         serde_yaml::from_str("a: 0.1\nb: [1, -2.50, 1e3, 'x', ~, true]\n3: n\ntrue: t\n").unwrap();
     let ours = Value::try_from(&yaml).unwrap();
-    assert_eq!(ours.to_json(), r#"{"3":"n","a":0.1,"b":[1,-2.5,1000,"x",null,true],"true":"t"}"#);
-    for (bad, code) in [(".nan", "NUMBER_RANGE"), (".inf", "NUMBER_RANGE"), ("1e300", "NUMBER_RANGE"), ("!x 1", "JSON_INVALID"), ("{1: a, '1': b}", "JSON_INVALID"), ("{[1]: a}", "JSON_INVALID")] {
+    assert_eq!(
+        ours.to_json(),
+        r#"{"3":"n","a":0.1,"b":[1,-2.5,1000,"x",null,true],"true":"t"}"#
+    );
+    for (bad, code) in [
+        (".nan", "NUMBER_RANGE"),
+        (".inf", "NUMBER_RANGE"),
+        ("1e300", "NUMBER_RANGE"),
+        ("!x 1", "JSON_INVALID"),
+        ("{1: a, '1': b}", "JSON_INVALID"),
+        ("{[1]: a}", "JSON_INVALID"),
+    ] {
         let yaml: serde_yaml::Value = serde_yaml::from_str(bad).unwrap();
         assert_eq!(Value::try_from(&yaml).unwrap_err().code, code, "{bad}");
     }
 }
 
 fn any_value() -> impl Strategy<Value = Value> {
-    let number = (-9_999_999_999_999_999_999_999_999_999_i128..=9_999_999_999_999_999_999_999_999_999, 0_u32..=28)
+    let number = (
+        -9_999_999_999_999_999_999_999_999_999_i128..=9_999_999_999_999_999_999_999_999_999,
+        0_u32..=28,
+    )
         .prop_map(|(mantissa, scale)| Value::Number(Decimal::from_i128_with_scale(mantissa, scale)));
     let leaf = prop_oneof![
         Just(Value::Null),

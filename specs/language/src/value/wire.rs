@@ -10,7 +10,9 @@ use super::Value;
 
 impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        RawValue::from_string(self.to_json()).map_err(S::Error::custom)?.serialize(serializer)
+        RawValue::from_string(self.to_json())
+            .map_err(S::Error::custom)?
+            .serialize(serializer)
     }
 }
 
