@@ -3,9 +3,10 @@
 use std::ops::{Deref, DerefMut};
 
 use sqlx::pool::PoolConnection;
-use sqlx::{AssertSqlSafe, PgConnection, Postgres, Sqlite, SqliteConnection, Transaction};
+use sqlx::{AssertSqlSafe, PgConnection, Postgres, Sqlite, SqliteConnection};
 
 use crate::dialect::{Arg, Bulk, CHUNKS, Dialect, FromAny, Sql, postgres_arguments, sqlite_arguments};
+use crate::writers::{PostgresTx, SqliteTx};
 use crate::{Error, Result};
 
 /// A connection, in a transaction or not.
@@ -16,9 +17,9 @@ pub struct Conn {
 }
 
 enum Inner {
-    SqliteTx(Transaction<'static, Sqlite>),
+    SqliteTx(SqliteTx),
     SqliteRead(PoolConnection<Sqlite>),
-    PostgresTx(Transaction<'static, Postgres>),
+    PostgresTx(PostgresTx),
     PostgresRead(PoolConnection<Postgres>),
 }
 
@@ -34,14 +35,14 @@ pub struct Tx(Conn);
 pub struct Read(Conn);
 
 impl Tx {
-    pub(crate) fn sqlite(tx: Transaction<'static, Sqlite>) -> Self {
+    pub(crate) fn sqlite(tx: SqliteTx) -> Self {
         Self(Conn {
             inner: Inner::SqliteTx(tx),
             failed: false,
         })
     }
 
-    pub(crate) fn postgres(tx: Transaction<'static, Postgres>) -> Self {
+    pub(crate) fn postgres(tx: PostgresTx) -> Self {
         Self(Conn {
             inner: Inner::PostgresTx(tx),
             failed: false,
@@ -263,9 +264,9 @@ impl Conn {
 
     fn raw(&mut self) -> Raw<'_> {
         match &mut self.inner {
-            Inner::SqliteTx(tx) => Raw::Sqlite(tx),
+            Inner::SqliteTx(tx) => Raw::Sqlite(tx.conn()),
             Inner::SqliteRead(conn) => Raw::Sqlite(conn),
-            Inner::PostgresTx(tx) => Raw::Postgres(tx),
+            Inner::PostgresTx(tx) => Raw::Postgres(tx.conn()),
             Inner::PostgresRead(conn) => Raw::Postgres(conn),
         }
     }
@@ -277,7 +278,7 @@ impl Conn {
 }
 
 /// Cuts rows into the sizes for which SQLite has a text: (index of the size, rows).
-fn chunks<'a, T>(mut rows: &'a [T]) -> impl Iterator<Item = (usize, &'a [T])> {
+fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = (usize, &[T])> {
     std::iter::from_fn(move || {
         let chunk = CHUNKS.iter().position(|size| *size <= rows.len())?;
         let (part, rest) = rows.split_at(CHUNKS[chunk]);

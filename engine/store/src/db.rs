@@ -11,10 +11,11 @@ use sqlx::{PgPool, SqlitePool};
 
 use crate::dialect::Sql;
 use crate::hints::{self, Hints};
+use crate::writers::{PostgresWriters, SqliteWriter};
 use crate::{Dialect, Error, Read, Result, Tx};
 
 static SQLITE_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
-static POSTGRES_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/postgres");
+pub(crate) static POSTGRES_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/postgres");
 
 /// Texts of statements that one connection keeps prepared: more than there are.
 const STATEMENTS: usize = 400;
@@ -29,12 +30,12 @@ pub struct Db(Arc<Pools>);
 enum Pools {
     Sqlite {
         path: PathBuf,
-        writer: SqlitePool,
+        writer: Box<SqliteWriter>,
         readers: SqlitePool,
     },
     Postgres {
         options: Box<PgConnectOptions>,
-        writers: PgPool,
+        writers: Arc<PostgresWriters>,
         readers: PgPool,
         notifier: PgPool,
     },
@@ -50,9 +51,9 @@ pub struct Stats {
     /// Bytes on disk.
     pub size_bytes: i64,
     /// Open connections of this process.
-    pub connections: u32,
+    pub connections: usize,
     /// Those that nobody uses at this moment.
-    pub idle_connections: u32,
+    pub idle_connections: usize,
 }
 
 impl Db {
@@ -92,18 +93,16 @@ impl Db {
             .pragma("cache_size", "-16000")
             // A checkpoint syncs the whole file: rarer is cheaper, and 16 MiB of log are read back in no time.
             .pragma("wal_autocheckpoint", "4000");
-        let lasting = |connections: u32| {
-            SqlitePoolOptions::new()
-                .max_connections(connections)
-                .acquire_timeout(ACQUIRE)
-                .idle_timeout(None)
-                .max_lifetime(None)
-                // Each would be a hop to the connection's thread; a file's connection does not go away.
-                .test_before_acquire(false)
-        };
         // The writer comes first: it makes the file and turns on WAL, which a read-only connection cannot.
-        let writer = lasting(1).connect_with(options.clone()).await?;
-        let readers = lasting(4).connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
+        let writer = Box::new(SqliteWriter::open(options.clone()).await?);
+        let readers = SqlitePoolOptions::new()
+            .max_connections(4)
+            .acquire_timeout(ACQUIRE)
+            .idle_timeout(None)
+            .max_lifetime(None)
+            // Each would be a hop to the connection's thread; a file's connection does not go away.
+            .test_before_acquire(false)
+            .connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
         Ok(Self(Arc::new(Pools::Sqlite {
             path: path.to_owned(),
             writer,
@@ -135,7 +134,7 @@ impl Db {
                 .test_before_acquire(false)
         };
         Ok(Self(Arc::new(Pools::Postgres {
-            writers: pool(6).connect_lazy_with(writing),
+            writers: PostgresWriters::new(writing),
             readers: pool(8).connect_lazy_with(options.clone().options([("jit", "off")])),
             notifier: pool(1).connect_lazy_with(options.clone()),
             options: Box::new(options),
@@ -148,7 +147,12 @@ impl Db {
     /// [`Error::Setup`] if a migration fails, or if the database is newer than this program.
     pub async fn migrate(&self) -> Result<()> {
         let done = match &*self.0 {
-            Pools::Sqlite { writer, .. } => SQLITE_MIGRATIONS.run(writer).await,
+            Pools::Sqlite { writer, .. } => {
+                let mut guard = writer.bare().await?;
+                SQLITE_MIGRATIONS
+                    .run(guard.as_mut().expect("it was just connected"))
+                    .await
+            }
             Pools::Postgres { readers, .. } => POSTGRES_MIGRATIONS.run(readers).await,
         };
         done.map_err(|error| Error::Setup(format!("migrating the database: {error}")))
@@ -158,7 +162,7 @@ impl Db {
     /// (READ COMMITTED).
     pub async fn begin_write(&self) -> Result<Tx> {
         match &*self.0 {
-            Pools::Sqlite { writer, .. } => Ok(Tx::sqlite(writer.begin_with("BEGIN IMMEDIATE").await?)),
+            Pools::Sqlite { writer, .. } => Ok(Tx::sqlite(writer.begin().await?)),
             Pools::Postgres { writers, .. } => Ok(Tx::postgres(writers.begin().await?)),
         }
     }
@@ -206,26 +210,29 @@ impl Db {
         let (version, size_bytes) = row.ok_or(Error::Database(sqlx::Error::RowNotFound))?;
         let (connections, idle) = match &*self.0 {
             Pools::Sqlite { writer, readers, .. } => (
-                writer.size() + readers.size(),
-                writer.num_idle() + readers.num_idle(),
+                1 + readers.size() as usize,
+                usize::from(writer.is_idle()) + readers.num_idle(),
             ),
             Pools::Postgres {
                 writers,
                 readers,
                 notifier,
                 ..
-            } => (
-                writers.size() + readers.size() + notifier.size(),
-                writers.num_idle() + readers.num_idle() + notifier.num_idle(),
-            ),
+            } => {
+                let (open, idle) = writers.counts();
+                let pools = [readers, notifier];
+                (
+                    open + pools.iter().map(|pool| pool.size() as usize).sum::<usize>(),
+                    idle + pools.iter().map(|pool| pool.num_idle()).sum::<usize>(),
+                )
+            }
         };
-        let idle_connections = u32::try_from(idle).unwrap_or(u32::MAX);
         Ok(Stats {
             dialect: self.dialect(),
             version,
             size_bytes,
             connections,
-            idle_connections,
+            idle_connections: idle,
         })
     }
 
@@ -253,9 +260,11 @@ impl Db {
         let Pools::Sqlite { writer, .. } = &*self.0 else {
             return Ok(());
         };
-        let (count,): (i64,) = sqlx::query_as("PRAGMA page_count").fetch_one(writer).await?;
+        let mut guard = writer.bare().await?;
+        let conn = guard.as_mut().expect("it was just connected");
+        let (count,): (i64,) = sqlx::query_as("PRAGMA page_count").fetch_one(&mut *conn).await?;
         let text = format!("PRAGMA max_page_count = {}", count + pages);
-        sqlx::query(sqlx::AssertSqlSafe(text)).execute(writer).await?;
+        sqlx::query(sqlx::AssertSqlSafe(text)).execute(conn).await?;
         Ok(())
     }
 

@@ -214,13 +214,13 @@ pub async fn update_leases(tx: &mut Tx, rows: &[LeaseUpdate]) -> Result<Vec<Key>
     static UPDATE: Bulk = Bulk::new(
         "",
         "WITH v(root, id, lease_no, locked_until, lock_ms, claimable_at, lapse_at) AS ({rows})
-         UPDATE external_tasks AS t
+         UPDATE external_tasks
          SET locked_until = v.locked_until, lock_ms = v.lock_ms, claimable_at = v.claimable_at,
-             lapse_at = v.lapse_at, revision = t.revision + 1
+             lapse_at = v.lapse_at, revision = external_tasks.revision + 1
          FROM v
-         WHERE t.root = v.root AND t.id = v.id AND t.lease_no = v.lease_no
-           AND t.worker IS NOT NULL AND NOT t.retired
-         RETURNING t.root, t.id",
+         WHERE external_tasks.root = v.root AND external_tasks.id = v.id AND external_tasks.lease_no = v.lease_no
+           AND external_tasks.worker IS NOT NULL AND NOT external_tasks.retired
+         RETURNING external_tasks.root, external_tasks.id",
     );
     let values: Vec<_> = rows
         .iter()

@@ -15,6 +15,9 @@ mod db;
 mod dialect;
 mod error;
 mod hints;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod writers;
 
 pub mod api_keys;
 pub mod definitions;

@@ -2,7 +2,7 @@
 
 use crate::Result;
 use crate::conn::{Conn, Key, Tx, key_rows};
-use crate::dialect::{Arg, Bulk, args};
+use crate::dialect::{Arg, Bulk, Sql, args};
 
 const COLUMNS: &str = "root, owner, digest, size, key_id, nonce, body";
 
@@ -85,4 +85,13 @@ pub async fn delete_by_owner(tx: &mut Tx, owners: &[Key]) -> Result<u64> {
          DELETE FROM payloads WHERE (root, owner) IN (SELECT root, owner FROM v)",
     );
     tx.bulk(&DELETE, &key_rows(owners)).await
+}
+
+/// One value of a tree, whoever owns it: for a command that knows only the digest.
+pub async fn find(conn: &mut Conn, root: &str, digest: &str) -> Result<Option<PayloadRow>> {
+    static FIND: Sql = Sql::new(
+        COLUMNS,
+        "SELECT {columns} FROM payloads WHERE root = $1 AND digest = $2 LIMIT 1",
+    );
+    conn.first(&FIND, &args![root, digest]).await
 }

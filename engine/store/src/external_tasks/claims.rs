@@ -64,7 +64,7 @@ async fn claim_sqlite(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Result<
          FROM v
          WHERE t.root = v.root AND t.id = v.id AND t.lease_no = v.lease_no
            AND t.claimable_at IS NOT NULL AND t.claimable_at <= $1 AND t.expiries < 5
-         RETURNING {t.columns}",
+         RETURNING {columns}",
     );
     let mut found: Vec<(String, String, i64, i64, i64)> = Vec::new();
     for topic in &request.topics {

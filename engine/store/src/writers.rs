@@ -1,0 +1,263 @@
+//! Connections for write transactions. Not pools: a pool pings each connection when it comes back, which for the one
+//! writer of SQLite is a wait between two batches, and it trusts a connection that SQLite rolled back by itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use sqlx::postgres::PgConnectOptions;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+
+use crate::{Error, Result};
+
+/// How long a connection may be waited for before the database counts as gone.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Write transactions of one engine at a time on PostgreSQL: two writers, and whoever deploys or makes keys.
+const POSTGRES_WRITERS: usize = 8;
+
+/// The one connection that writes a SQLite file.
+pub(crate) struct SqliteWriter {
+    options: SqliteConnectOptions,
+    slot: Arc<AsyncMutex<Option<SqliteConnection>>>,
+}
+
+/// A write transaction on SQLite. Dropping it rolls it back.
+pub(crate) struct SqliteTx {
+    /// `None` once it has ended.
+    guard: Option<OwnedMutexGuard<Option<SqliteConnection>>>,
+}
+
+impl SqliteWriter {
+    pub(crate) async fn open(options: SqliteConnectOptions) -> Result<Self> {
+        let conn = options.connect().await?;
+        Ok(Self {
+            options,
+            slot: Arc::new(AsyncMutex::new(Some(conn))),
+        })
+    }
+
+    pub(crate) async fn begin(&self) -> Result<SqliteTx> {
+        let mut tx = SqliteTx {
+            guard: Some(self.bare().await?),
+        };
+        if let Err(error) = sqlx::query("BEGIN IMMEDIATE").execute(tx.conn()).await {
+            tx.discard();
+            return Err(error.into());
+        }
+        Ok(tx)
+    }
+
+    /// The connection outside any transaction, for migrations and settings.
+    pub(crate) async fn bare(&self) -> Result<OwnedMutexGuard<Option<SqliteConnection>>> {
+        let mut guard = Arc::clone(&self.slot).lock_owned().await;
+        if guard.is_none() {
+            *guard = Some(self.options.connect().await?);
+        }
+        Ok(guard)
+    }
+
+    /// Whether it is free at this moment.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.slot.try_lock().is_ok()
+    }
+
+    pub(crate) async fn close(&self) {
+        if let Some(conn) = self.slot.lock().await.take() {
+            let _ = conn.close().await;
+        }
+    }
+}
+
+impl SqliteTx {
+    pub(crate) fn conn(&mut self) -> &mut SqliteConnection {
+        self.guard
+            .as_deref_mut()
+            .and_then(Option::as_mut)
+            .expect("a transaction has a connection until it ends")
+    }
+
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        // A failed COMMIT leaves the transaction open (busy) or has rolled it back (full): the drop sorts it out.
+        sqlx::query("COMMIT").execute(self.conn()).await?;
+        self.guard = None;
+        Ok(())
+    }
+
+    pub(crate) async fn rollback(mut self) -> Result<()> {
+        let guard = self
+            .guard
+            .take()
+            .expect("a transaction has a connection until it ends");
+        roll_back_sqlite(guard).await;
+        Ok(())
+    }
+
+    /// Ends it by closing the connection.
+    fn discard(&mut self) {
+        if let Some(mut guard) = self.guard.take() {
+            *guard = None;
+        }
+    }
+}
+
+/// After some errors, a full disk for one, SQLite has rolled back by itself and this ROLLBACK fails: also good. A
+/// connection on which it fails otherwise is closed, which rolls back too.
+async fn roll_back_sqlite(mut guard: OwnedMutexGuard<Option<SqliteConnection>>) {
+    let Some(conn) = guard.as_mut() else { return };
+    let Err(error) = sqlx::query("ROLLBACK").execute(conn).await else {
+        return;
+    };
+    if !error
+        .as_database_error()
+        .is_some_and(|error| error.message().contains("no transaction is active"))
+    {
+        *guard = None;
+    }
+}
+
+impl Drop for SqliteTx {
+    fn drop(&mut self) {
+        match Handle::try_current() {
+            Ok(runtime) => {
+                let Some(guard) = self.guard.take() else { return };
+                runtime.spawn(roll_back_sqlite(guard));
+            }
+            Err(_) => self.discard(),
+        }
+    }
+}
+
+/// The connections that write on PostgreSQL.
+pub(crate) struct PostgresWriters {
+    options: PgConnectOptions,
+    idle: Mutex<Vec<PgConnection>>,
+    places: Arc<Semaphore>,
+}
+
+/// A write transaction on PostgreSQL. Dropping it rolls it back.
+pub(crate) struct PostgresTx {
+    conn: Option<PgConnection>,
+    place: Option<OwnedSemaphorePermit>,
+    home: Arc<PostgresWriters>,
+}
+
+impl PostgresWriters {
+    pub(crate) fn new(options: PgConnectOptions) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(POSTGRES_WRITERS));
+        Arc::new(Self {
+            options,
+            idle: Mutex::new(Vec::new()),
+            places,
+        })
+    }
+
+    pub(crate) async fn begin(self: &Arc<Self>) -> Result<PostgresTx> {
+        let gone = |_| Error::Connection(sqlx::Error::PoolTimedOut);
+        let waiting = tokio::time::timeout(CONNECT, Arc::clone(&self.places).acquire_owned());
+        let place = waiting
+            .await
+            .map_err(gone)?
+            .map_err(|_| Error::Connection(sqlx::Error::PoolClosed))?;
+        // A connection may have died while it was idle. Nothing has happened yet, so the next is as good.
+        while let Some(mut conn) = self.pop() {
+            match run(&mut conn, "BEGIN").await {
+                Ok(()) => return Ok(self.tx(conn, place)),
+                Err(Error::Connection(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let mut conn = tokio::time::timeout(CONNECT, self.options.connect())
+            .await
+            .map_err(gone)??;
+        run(&mut conn, "BEGIN").await?;
+        Ok(self.tx(conn, place))
+    }
+
+    fn tx(self: &Arc<Self>, conn: PgConnection, place: OwnedSemaphorePermit) -> PostgresTx {
+        PostgresTx {
+            conn: Some(conn),
+            place: Some(place),
+            home: Arc::clone(self),
+        }
+    }
+
+    fn pop(&self) -> Option<PgConnection> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn push(&self, conn: PgConnection) {
+        if !self.places.is_closed() {
+            self.idle
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(conn);
+        }
+    }
+
+    /// (open, idle) connections.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).len();
+        (POSTGRES_WRITERS - self.places.available_permits() + idle, idle)
+    }
+
+    pub(crate) async fn close(&self) {
+        self.places.close();
+        while let Some(conn) = self.pop() {
+            let _ = conn.close().await;
+        }
+    }
+}
+
+async fn run(conn: &mut PgConnection, text: &'static str) -> Result<()> {
+    sqlx::raw_sql(text).execute(conn).await?;
+    Ok(())
+}
+
+impl PostgresTx {
+    pub(crate) fn conn(&mut self) -> &mut PgConnection {
+        self.conn
+            .as_mut()
+            .expect("a transaction has a connection until it ends")
+    }
+
+    /// A connection on which the COMMIT failed is closed: nobody knows what became of it.
+    pub(crate) async fn commit(mut self) -> Result<()> {
+        let mut conn = self
+            .conn
+            .take()
+            .expect("a transaction has a connection until it ends");
+        run(&mut conn, "COMMIT").await?;
+        self.home.push(conn);
+        Ok(())
+    }
+
+    pub(crate) async fn rollback(mut self) -> Result<()> {
+        let mut conn = self
+            .conn
+            .take()
+            .expect("a transaction has a connection until it ends");
+        run(&mut conn, "ROLLBACK").await?;
+        self.home.push(conn);
+        Ok(())
+    }
+}
+
+impl Drop for PostgresTx {
+    fn drop(&mut self) {
+        let Some(mut conn) = self.conn.take() else { return };
+        // Without a runtime the connection is just closed, which rolls back too.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            return;
+        };
+        let (home, place) = (Arc::clone(&self.home), self.place.take());
+        runtime.spawn(async move {
+            if run(&mut conn, "ROLLBACK").await.is_ok() {
+                home.push(conn);
+            }
+            drop(place);
+        });
+    }
+}
