@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 
 use super::{Ended, Go, Run, Shared, Stop, Uncertain};
 use crate::models::raw_of;
-use crate::tools::{CallError, ToolCall, ToolOutcome};
+use crate::tools::{CallError, LOST, ToolCall, ToolOutcome};
 use crate::turns::answers::ToolResult;
 
 /// A call that runs now.
@@ -99,7 +99,7 @@ impl Run {
                         arguments: &arguments,
                         idempotency_key,
                     };
-                    run(&shared, &call, is_write && keyed).await
+                    run(&shared, &call, is_write, keyed).await
                 }
                 (None, _) => unsent(format!("tool {name} is not bound to this node")),
                 (_, None) => unsent("the grant carries no arguments".to_owned()),
@@ -223,16 +223,19 @@ impl Run {
     }
 }
 
-/// Runs a call; one that was lost on the way is sent once more when its key makes that harmless.
-async fn run(shared: &Shared, call: &ToolCall<'_>, again: bool) -> ToolOutcome {
+/// Runs a call; one that was lost on the way is sent once more where that is harmless: a read, or a write
+/// whose key the tool understands. A read that took too long would only take as long again.
+async fn run(shared: &Shared, call: &ToolCall<'_>, is_write: bool, keyed: bool) -> ToolOutcome {
     let first = shared.tools.call(call).await;
-    if !again || !matches!(first, ToolOutcome::Uncertain(_)) {
+    let ToolOutcome::Uncertain(error) = &first else { return first };
+    let again = if is_write { keyed } else { error.code == LOST };
+    if !again {
         return first;
     }
     tokio::time::sleep(Duration::from_millis(200)).await;
     match shared.tools.call(call).await {
         // The first one may have happened, so "not sent" would be a lie.
-        ToolOutcome::Unsent(error) => ToolOutcome::Uncertain(error),
+        ToolOutcome::Unsent(error) if is_write => ToolOutcome::Uncertain(error),
         second => second,
     }
 }

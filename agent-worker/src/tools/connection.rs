@@ -143,7 +143,7 @@ impl Connection {
             ServiceError::TransportSend(source) if never_left(&source) => {
                 ToolOutcome::Unsent(CallError::new("TOOL_SERVER_UNREACHABLE", message))
             }
-            _ => ToolOutcome::Uncertain(CallError::new("TOOL_SERVER_LOST", message)),
+            _ => ToolOutcome::Uncertain(CallError::new(outcome::LOST, message)),
         }
     }
 }

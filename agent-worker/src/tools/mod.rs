@@ -23,7 +23,7 @@ use crate::http::Outgoing;
 use crate::models::configured::Env;
 use connection::{Connection, Target};
 
-pub use outcome::{CallError, ToolOutcome};
+pub use outcome::{CallError, LOST, Text, ToolOutcome};
 pub use schema::{canonical_sha256, check_arguments};
 
 /// One call as the grant says it: the effective arguments and the key.
@@ -75,7 +75,7 @@ impl ToolServers {
         server: Option<&ServerBinding>,
         binding: &ToolBinding,
     ) -> Result<Described, CallError> {
-        let connection = self.connect(&binding.server, server).await?;
+        let (connection, _) = self.connect(&binding.server, server).await?;
         let tool = connection.tool(&binding.tool)?;
         pinned(binding, tool)?;
         Ok(Described {
@@ -87,8 +87,8 @@ impl ToolServers {
     /// Runs one granted call within its own time limit.
     pub async fn call(&self, call: &ToolCall<'_>) -> ToolOutcome {
         let limit = Duration::from_millis(call.binding.timeout_ms.unwrap_or(self.limits.tool_timeout_ms));
-        let connection = match self.connect(&call.binding.server, call.server).await {
-            Ok(connection) => connection,
+        let (connection, slot) = match self.connect(&call.binding.server, call.server).await {
+            Ok(found) => found,
             Err(error) => return ToolOutcome::Unsent(error),
         };
         let checked = connection.tool(&call.binding.tool).and_then(|tool| {
@@ -106,7 +106,13 @@ impl ToolServers {
             self.limits.result_bytes,
         );
         match tokio::time::timeout(limit, sent).await {
-            Ok(outcome) => outcome,
+            Ok(outcome) => {
+                if matches!(&outcome, ToolOutcome::Uncertain(_)) {
+                    // The next call begins with a session of its own.
+                    slot.current.lock().await.take_if(|c| Arc::ptr_eq(c, &connection));
+                }
+                outcome
+            }
             Err(_) => ToolOutcome::Uncertain(CallError::new(
                 "TOOL_TIMEOUT",
                 format!(
@@ -123,12 +129,14 @@ impl ToolServers {
         &self,
         name: &str,
         binding: Option<&ServerBinding>,
-    ) -> Result<Arc<Connection>, CallError> {
+    ) -> Result<(Arc<Connection>, Arc<Slot>), CallError> {
         let (target, identity) = self.target(name, binding)?;
         let slot = Arc::clone(self.slots.lock().await.entry(identity).or_default());
         let mut current = slot.current.lock().await;
         if let Some(connection) = current.as_ref().filter(|c| c.is_alive()) {
-            return Ok(Arc::clone(connection));
+            let connection = Arc::clone(connection);
+            drop(current);
+            return Ok((connection, slot));
         }
         if current.take().is_some() {
             tracing::warn!(server = name, "tool server is gone, connecting again");
@@ -144,7 +152,8 @@ impl ToolServers {
         })??;
         let connection = Arc::new(connection);
         *current = Some(Arc::clone(&connection));
-        Ok(connection)
+        drop(current);
+        Ok((connection, slot))
     }
 
     /// Where a server is; the worker's own entry wins over the document's.

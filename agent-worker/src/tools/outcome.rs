@@ -20,6 +20,9 @@ impl CallError {
     }
 }
 
+/// Code of a call whose server went away before it answered.
+pub const LOST: &str = "TOOL_SERVER_LOST";
+
 /// The four ways in which a call ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ToolOutcome {
