@@ -150,7 +150,9 @@ fn model_at(provider: &Provider, address: &str) -> Arc<dyn Model> {
     let env: Env = Arc::new(move |name: &str| variables.get(name).cloned());
     let config = ModelsConfig::default();
     let outgoing = Outgoing::new(addresses(&config, &*env)).unwrap();
-    Models::new(config, env, outgoing).get(&format!("{}:m-1", provider.name)).unwrap()
+    Models::new(config, env, outgoing)
+        .get(&format!("{}:m-1", provider.name))
+        .unwrap()
 }
 
 /// A conversation with everything in it: a text, parallel calls with one failed answer, a follow-up.
@@ -171,7 +173,10 @@ fn conversation() -> Vec<Message> {
         Message::User("pay it".to_owned()),
         Message::Assistant {
             text: Some("One moment.".to_owned()),
-            calls: vec![call("call_1_0", "crm__pay", ARGUMENTS), call("call_1_1", "crm__list", "rubbish")],
+            calls: vec![
+                call("call_1_0", "crm__pay", ARGUMENTS),
+                call("call_1_1", "crm__list", "rubbish"),
+            ],
         },
         Message::Answers(vec![
             answer("call_1_0", "crm__pay", "paid", false),
@@ -182,8 +187,11 @@ fn conversation() -> Vec<Message> {
 
 async fn ask(model: &dyn Model, heard: Option<&Mutex<Vec<String>>>) -> Result<Turn, ModelError> {
     let parameters = raw_of(&json!({ "type": "object", "properties": { "amount": { "type": "number" } } }));
-    let functions =
-        [Function { name: "crm__pay".to_owned(), description: "Pays.".to_owned(), parameters }];
+    let functions = [Function {
+        name: "crm__pay".to_owned(),
+        description: "Pays.".to_owned(),
+        parameters,
+    }];
     let on_text = |piece: &str| {
         if let Some(heard) = heard {
             heard.lock().unwrap().push(piece.to_owned());
@@ -204,7 +212,11 @@ async fn ask(model: &dyn Model, heard: Option<&Mutex<Vec<String>>>) -> Result<Tu
 
 async fn answering(provider: &Provider, template: ResponseTemplate, stream: bool) -> MockServer {
     let server = MockServer::start().await;
-    let at = if stream { provider.stream_path } else { provider.whole_path };
+    let at = if stream {
+        provider.stream_path
+    } else {
+        provider.whole_path
+    };
     let (name, value) = provider.key_header;
     Mock::given(method("POST"))
         .and(path(at))
@@ -223,10 +235,17 @@ async fn parallel_calls_keep_order_digits_and_usage_with_every_provider_d63() {
         let turn = ask(&*model(&provider, &server).await, None).await.unwrap();
         let name = provider.name;
         assert_eq!(turn.model, "used-model", "{name}");
-        let calls: Vec<(&str, &str)> =
-            turn.calls.iter().map(|c| (c.function.as_str(), c.arguments.text())).collect();
+        let calls: Vec<(&str, &str)> = turn
+            .calls
+            .iter()
+            .map(|c| (c.function.as_str(), c.arguments.text()))
+            .collect();
         assert_eq!(calls, [("crm__pay", ARGUMENTS), ("crm__list", "{}")], "{name}");
-        assert_eq!((turn.usage.input_tokens, turn.usage.output_tokens), (11, 7), "{name}");
+        assert_eq!(
+            (turn.usage.input_tokens, turn.usage.output_tokens),
+            (11, 7),
+            "{name}"
+        );
         assert_eq!(turn.text, None, "{name}");
         assert!(!turn.truncated, "{name}");
         assert_eq!(turn.calls[0].signature.is_some(), name == "gemini");
@@ -239,13 +258,19 @@ async fn streams_are_heard_piece_by_piece_and_put_together_with_every_provider()
         let body = ResponseTemplate::new(200).set_body_raw(provider.stream.clone(), provider.stream_type);
         let server = answering(&provider, body, true).await;
         let heard = Mutex::new(Vec::new());
-        let turn = ask(&*model(&provider, &server).await, Some(&heard)).await.unwrap();
+        let turn = ask(&*model(&provider, &server).await, Some(&heard))
+            .await
+            .unwrap();
         let name = provider.name;
         assert_eq!(*heard.lock().unwrap(), ["Hello ", "there"], "{name}");
         assert_eq!(turn.text.as_deref(), Some("Hello there"), "{name}");
         assert_eq!(turn.calls.len(), 1, "{name}");
         assert_eq!(turn.calls[0].arguments.text(), ARGUMENTS, "{name}");
-        assert_eq!((turn.usage.input_tokens, turn.usage.output_tokens), (11, 7), "{name}");
+        assert_eq!(
+            (turn.usage.input_tokens, turn.usage.output_tokens),
+            (11, 7),
+            "{name}"
+        );
         assert_eq!(turn.model, "used-model", "{name}");
     }
 }
@@ -258,15 +283,27 @@ async fn a_stream_that_breaks_off_is_unavailable_not_an_answer() {
         let body = ResponseTemplate::new(200).set_body_raw(half[..end].to_owned(), provider.stream_type);
         let server = answering(&provider, body, true).await;
         let heard = Mutex::new(Vec::new());
-        let error = ask(&*model(&provider, &server).await, Some(&heard)).await.unwrap_err();
-        assert!(matches!(error, ModelError::Unavailable { .. }), "{}: {error:?}", provider.name);
+        let error = ask(&*model(&provider, &server).await, Some(&heard))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(error, ModelError::Unavailable { .. }),
+            "{}: {error:?}",
+            provider.name
+        );
     }
 }
 
 #[tokio::test]
 async fn busy_is_unavailable_with_its_retry_after_b20() {
     for provider in providers() {
-        for (status, wait) in [(429, Some("7")), (500, None), (503, Some("7")), (529, None), (408, None)] {
+        for (status, wait) in [
+            (429, Some("7")),
+            (500, None),
+            (503, Some("7")),
+            (529, None),
+            (408, None),
+        ] {
             let mut body = ResponseTemplate::new(status)
                 .set_body_json(json!({ "error": { "message": "overloaded", "type": "x" } }));
             if let Some(wait) = wait {
@@ -277,7 +314,12 @@ async fn busy_is_unavailable_with_its_retry_after_b20() {
             let ModelError::Unavailable { message, retry_after } = error else {
                 panic!("{} {status}: {error:?}", provider.name)
             };
-            assert_eq!(retry_after, wait.map(|_| Duration::from_secs(7)), "{} {status}", provider.name);
+            assert_eq!(
+                retry_after,
+                wait.map(|_| Duration::from_secs(7)),
+                "{} {status}",
+                provider.name
+            );
             assert!(message.contains("overloaded"), "{message}");
         }
     }
@@ -290,7 +332,11 @@ async fn a_bad_key_or_request_is_fatal_with_every_provider() {
             let body = ResponseTemplate::new(status).set_body_json(json!({ "error": { "message": "no" } }));
             let server = answering(&provider, body, false).await;
             let error = ask(&*model(&provider, &server).await, None).await.unwrap_err();
-            assert!(matches!(error, ModelError::Fatal { .. }), "{} {status}: {error:?}", provider.name);
+            assert!(
+                matches!(error, ModelError::Fatal { .. }),
+                "{} {status}: {error:?}",
+                provider.name
+            );
         }
     }
 }
@@ -298,10 +344,17 @@ async fn a_bad_key_or_request_is_fatal_with_every_provider() {
 #[tokio::test]
 async fn nobody_there_and_too_slow_are_unavailable() {
     for provider in providers() {
-        let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let closed = std::net::TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let model = model_at(&provider, &format!("http://{closed}"));
         let error = ask(&*model, None).await.unwrap_err();
-        assert!(matches!(error, ModelError::Unavailable { .. }), "{}: {error:?}", provider.name);
+        assert!(
+            matches!(error, ModelError::Unavailable { .. }),
+            "{}: {error:?}",
+            provider.name
+        );
     }
     let slow = &providers()[0];
     let body = ResponseTemplate::new(200).set_delay(Duration::from_secs(30));
@@ -341,13 +394,20 @@ async fn the_whole_conversation_is_sent_in_each_providers_form_d62() {
         ask(&*model(&provider, &server).await, None).await.unwrap();
         let requests = server.received_requests().await.unwrap();
         let text = String::from_utf8(requests[0].body.clone()).unwrap();
-        assert!(text.contains("12345678901234567.89"), "{}: digits were lost: {text}", provider.name);
+        assert!(
+            text.contains("12345678901234567.89"),
+            "{}: digits were lost: {text}",
+            provider.name
+        );
         let sent: Value = serde_json::from_str(&text).unwrap();
         let at = |pointer: &str| sent.pointer(pointer).cloned().unwrap_or_default();
         match provider.name {
             "openai" => {
                 assert_eq!(at("/max_tokens"), 321);
-                assert_eq!(at("/messages/0"), json!({ "role": "system", "content": "Be kind." }));
+                assert_eq!(
+                    at("/messages/0"),
+                    json!({ "role": "system", "content": "Be kind." })
+                );
                 assert_eq!(at("/messages/2/tool_calls/0/id"), "call_1_0");
                 assert_eq!(at("/messages/2/tool_calls/1/function/arguments"), "rubbish");
                 assert_eq!(
@@ -360,7 +420,10 @@ async fn the_whole_conversation_is_sent_in_each_providers_form_d62() {
                 assert_eq!(at("/max_tokens"), 321);
                 assert_eq!(at("/system"), "Be kind.");
                 assert_eq!(at("/messages/1/content/1/id"), "call_1_0");
-                assert_eq!(at("/messages/1/content/2/input"), json!({ "argumentsText": "rubbish" }));
+                assert_eq!(
+                    at("/messages/1/content/2/input"),
+                    json!({ "argumentsText": "rubbish" })
+                );
                 assert_eq!(at("/messages/2/content/0/is_error"), false);
                 assert_eq!(at("/messages/2/content/1/is_error"), true);
                 assert_eq!(at("/messages/2/content/1/tool_use_id"), "call_1_1");
@@ -370,7 +433,10 @@ async fn the_whole_conversation_is_sent_in_each_providers_form_d62() {
                 assert_eq!(at("/generationConfig/maxOutputTokens"), 321);
                 assert_eq!(at("/systemInstruction/parts/0/text"), "Be kind.");
                 assert_eq!(at("/contents/1/parts/1/thoughtSignature"), "c2ln");
-                assert_eq!(at("/contents/2/parts/0/functionResponse/response"), json!({ "result": "paid" }));
+                assert_eq!(
+                    at("/contents/2/parts/0/functionResponse/response"),
+                    json!({ "result": "paid" })
+                );
                 assert_eq!(
                     at("/contents/2/parts/1/functionResponse/response"),
                     json!({ "error": "no such list" })
@@ -381,7 +447,10 @@ async fn the_whole_conversation_is_sent_in_each_providers_form_d62() {
                 assert_eq!(at("/options/num_predict"), 321);
                 assert_eq!(at("/messages/0/content"), "Be kind.");
                 assert_eq!(at("/messages/3/tool_name"), "crm__pay");
-                assert_eq!(at("/messages/2/tool_calls/1/function/arguments/argumentsText"), "rubbish");
+                assert_eq!(
+                    at("/messages/2/tool_calls/1/function/arguments/argumentsText"),
+                    "rubbish"
+                );
             }
         }
     }
@@ -392,7 +461,8 @@ async fn an_openai_server_that_leaves_indices_out_or_repeats_them_is_understood(
     let provider = &providers()[0];
     for index in [json!(0), Value::Null] {
         let call = |name: &str| {
-            let call = json!({ "index": index, "id": name, "function": { "name": name, "arguments": "{\"a\":1}" } });
+            let call =
+                json!({ "index": index, "id": name, "function": { "name": name, "arguments": "{\"a\":1}" } });
             json!({ "choices": [{ "delta": { "tool_calls": [call] } }] }).to_string()
         };
         let end = r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#;
@@ -401,8 +471,11 @@ async fn an_openai_server_that_leaves_indices_out_or_repeats_them_is_understood(
         let server = answering(provider, body, true).await;
         let heard = Mutex::new(Vec::new());
         let turn = ask(&*model(provider, &server).await, Some(&heard)).await.unwrap();
-        let calls: Vec<(&str, &str)> =
-            turn.calls.iter().map(|c| (c.function.as_str(), c.arguments.text())).collect();
+        let calls: Vec<(&str, &str)> = turn
+            .calls
+            .iter()
+            .map(|c| (c.function.as_str(), c.arguments.text()))
+            .collect();
         assert_eq!(calls, [("one", "{\"a\":1}"), ("two", "{\"a\":1}")], "{index}");
     }
 }

@@ -449,3 +449,6 @@ fn repair_text(problem: &Problem) -> String {
     text.push_str("\nAnswer again. What was done so far stays done; do not repeat it.");
     text
 }
+
+#[cfg(test)]
+mod tests;

@@ -227,7 +227,9 @@ impl Run {
 /// whose key the tool understands. A read that took too long would only take as long again.
 async fn run(shared: &Shared, call: &ToolCall<'_>, is_write: bool, keyed: bool) -> ToolOutcome {
     let first = shared.tools.call(call).await;
-    let ToolOutcome::Uncertain(error) = &first else { return first };
+    let ToolOutcome::Uncertain(error) = &first else {
+        return first;
+    };
     let again = if is_write { keyed } else { error.code == LOST };
     if !again {
         return first;

@@ -313,4 +313,4 @@ fn first_message(agent: &AgentNode, prior: &[StepView]) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
