@@ -1,1 +1,13 @@
 //! The engine: writer, duties, HTTP, CLI.
+
+pub mod app;
+pub mod chance;
+pub mod cipher;
+pub mod cli;
+pub mod clock;
+pub mod definitions;
+pub mod deploy;
+mod duties;
+pub mod http;
+pub mod wake;
+pub mod writer;

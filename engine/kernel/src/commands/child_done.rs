@@ -1,0 +1,125 @@
+//! A child has ended: idempotent, the same for delegations and call-process (D15, I8). Only the declared outputs
+//! cross.
+
+use std::collections::BTreeMap;
+
+use legation_language::Value;
+use legation_language::model::NodeKind;
+
+use super::{Answer, journal};
+use crate::ids::{self, InstanceId};
+use crate::instance::{Cause, Event, Instance, TokenState, Wait};
+use crate::nodes::{self, ChildEnd, Signal};
+use crate::rejection::Stop;
+use crate::work::Work;
+
+pub(super) fn run(work: &mut Work<'_>, child_id: &InstanceId) -> Result<Answer, Stop> {
+    let child = work.instance(child_id)?.clone();
+    let Some(parent) = child.parent.clone() else { return Ok(Answer::Nothing) };
+    if !child.is_over() {
+        return Ok(Answer::Nothing);
+    }
+    let local = ids::local_of(child_id.as_str()).unwrap_or_default();
+    let waited_for = {
+        let instance = work.instance(&parent.instance)?;
+        !instance.is_over() && instance.children.contains_key(&local)
+    };
+    if !waited_for {
+        return work.with(&parent.instance, |m| {
+            m.emit(Event::ChildResultIgnored { child: local, status: child.status });
+            Ok(Answer::Done)
+        });
+    }
+    match &parent.cause {
+        Cause::Token(token) => {
+            let outputs = declared_outputs(work, &child)?;
+            let end = ChildEnd {
+                status: child.status,
+                outputs: Value::Map(outputs),
+                error: child.error.as_ref().map(|error| error.code.clone()),
+            };
+            work.with(&parent.instance, |m| {
+                let waits = m
+                    .token(*token)
+                    .is_some_and(|token| token.state == TokenState::Waiting(Wait::Child { child: local }));
+                if !waits {
+                    m.emit(Event::ChildResultIgnored { child: local, status: child.status });
+                    return Ok(Answer::Done);
+                }
+                m.emit(Event::ChildEnded { child: local, status: child.status });
+                nodes::resume(m, *token, Signal::Child(end))?;
+                Ok(Answer::Done)
+            })
+        }
+        Cause::Step { task, attempt: _, sequence: _, .. } => {
+            let end = journal_end(work, &child, &parent.instance, &parent.node)?;
+            work.with(&parent.instance, |m| {
+                let settled = journal::settle_child(m, task, child_id, &end)?;
+                let event = if settled {
+                    Event::ChildEnded { child: local, status: child.status }
+                } else {
+                    Event::ChildResultIgnored { child: local, status: child.status }
+                };
+                m.emit(event);
+                journal::start_queued(m, task)?;
+                Ok(Answer::Done)
+            })
+        }
+    }
+}
+
+/// What `call-process` gets: the declared outputs, or every variable but sensitive ones when none are declared.
+fn declared_outputs(work: &Work<'_>, child: &Instance) -> Result<BTreeMap<String, Value>, Stop> {
+    let definition = work.definition(child)?;
+    let mut values = BTreeMap::new();
+    if definition.outputs.is_empty() {
+        for (name, variable) in child.variables() {
+            let input = definition.variables.iter().any(|d| d.input && d.name == *name);
+            if !variable.sensitive && !input {
+                values.insert(name.clone(), variable.content.value(work.payloads)?.clone());
+            }
+        }
+        return Ok(values);
+    }
+    for output in &definition.outputs {
+        let value = match child.variables().get(&output.name) {
+            Some(variable) => variable.content.value(work.payloads)?.clone(),
+            None => Value::Null,
+        };
+        values.insert(output.name.clone(), value);
+    }
+    Ok(values)
+}
+
+/// What a delegation step gets: the outputs that the delegates entry names, and no other (D4).
+fn journal_end(
+    work: &Work<'_>,
+    child: &Instance,
+    parent: &InstanceId,
+    node: &str,
+) -> Result<crate::journal::ChildEnd, Stop> {
+    let definition = work.definition(work.instance(parent)?)?;
+    let delegates = match definition.node(node).map(|node| &node.kind) {
+        Some(NodeKind::Agent(agent)) => agent.delegates.clone(),
+        Some(NodeKind::EngineTask(task)) => task.delegates.clone(),
+        _ => Vec::new(),
+    };
+    let names = delegates.iter().find(|delegate| delegate.process == child.process).map(|d| d.outputs.clone());
+    let mut outputs = BTreeMap::new();
+    let mut unset = Vec::new();
+    for name in names.unwrap_or_default() {
+        let value = match child.variables().get(&name) {
+            Some(variable) => variable.content.value(work.payloads)?.clone(),
+            None => Value::Null,
+        };
+        if value.is_null() {
+            unset.push(name.clone());
+        }
+        outputs.insert(name, value);
+    }
+    let message = match &child.message {
+        Some(content) => content.value(work.payloads)?.as_str().map(str::to_owned),
+        None => None,
+    };
+    Ok(journal::child_end(child, outputs, unset, message))
+}

@@ -1,0 +1,497 @@
+//! All that a node may do to its instance. Every change is an event that is applied at once, so a later line
+//! sees what an earlier one did.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use legation_language::{Value, canonical};
+use legation_language::model::{Definition, Mapping, Node, Source as From};
+use legation_language::types;
+
+use crate::content::{Content, INLINE_LIMIT, is_longer_than, payload};
+use crate::effect::{Effect, HumanEnd, Incident, Mail};
+use crate::expr::{Budget, evaluate};
+use crate::ids::InstanceId;
+use crate::instance::{Event, Instance, Resume, Source, Stuck, Token, TokenState, Variable, apply};
+use crate::lookup::Lookup;
+use crate::rejection::{Rejection, Stop};
+use crate::task::{TASK_FORMAT, Task, TaskFile};
+use crate::work::{Touched, Work};
+
+/// Why a node could not go on: the process itself failed (an incident), or the command must stop.
+#[derive(Debug)]
+pub enum Trouble {
+    Incident { code: &'static str, message: String },
+    Stop(Stop),
+}
+
+impl std::convert::From<Stop> for Trouble {
+    fn from(stop: Stop) -> Self {
+        Self::Stop(stop)
+    }
+}
+
+/// What an activity came back with.
+#[derive(Clone, Debug, Default)]
+pub struct Done {
+    /// An object of results by name; an agent's may be text.
+    pub result: Value,
+    /// The chosen outcome of an agent or a person.
+    pub outcome: Option<String>,
+    pub source: Source,
+}
+
+/// The moves on one instance within one command.
+pub struct Moves<'w, 'a> {
+    pub work: &'w mut Work<'a>,
+    touched: Touched,
+    pub definition: Arc<Definition>,
+    /// The rendered `closing` of the last end that was reached.
+    pub(crate) closing: Option<Content>,
+}
+
+impl<'w, 'a> Moves<'w, 'a> {
+    pub(crate) fn new(work: &'w mut Work<'a>, touched: Touched, definition: Arc<Definition>) -> Self {
+        Self { work, touched, definition, closing: None }
+    }
+
+    pub(crate) fn into_touched(self) -> Touched {
+        self.touched
+    }
+
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        self.work.env.now
+    }
+
+    #[must_use]
+    pub fn instance(&self) -> &Instance {
+        &self.touched.instance
+    }
+
+    #[must_use]
+    pub fn id(&self) -> InstanceId {
+        self.touched.instance.id.clone()
+    }
+
+    /// A token that is known to exist in this command.
+    #[must_use]
+    pub fn token(&self, id: u32) -> Option<&Token> {
+        self.touched.instance.tokens.get(&id)
+    }
+
+    /// The first READY token and its node.
+    pub(crate) fn ready(&self) -> Option<(u32, String)> {
+        let ready = |(id, token): (&u32, &Token)| {
+            (token.state == TokenState::Ready).then(|| (*id, token.node.clone()))
+        };
+        self.touched.instance.tokens.iter().find_map(ready)
+    }
+
+    /// The budget of the command is used up: the rest follows as a command of its own.
+    pub(crate) fn go_on_later(&mut self) {
+        let instance = self.id();
+        self.effect(Effect::Mail(Mail::Continue { instance }));
+    }
+
+    /// Creates the external task of a node; the token waits for it.
+    pub(crate) fn create_task(
+        &mut self,
+        token: u32,
+        node: &Node,
+        topic: &str,
+        priority: i32,
+        agent: bool,
+        inputs: Option<Value>,
+    ) {
+        let number = self.number();
+        let id = self.touched.instance.id.task(number);
+        let inputs = inputs.map(|value| {
+            if !is_longer_than(&value, INLINE_LIMIT) && !self.has_sensitive() {
+                return Content::Inline(value);
+            }
+            let (reference, new) = payload(id.as_str(), value);
+            self.work.payloads.insert(new.digest.clone(), new.value.clone());
+            self.work.effects.push(Effect::Payload(new));
+            Content::Payload(reference)
+        });
+        let task = Task {
+            format: TASK_FORMAT,
+            token,
+            node: node.id.clone(),
+            topic: topic.to_owned(),
+            agent,
+            priority,
+            created_at: self.now(),
+            attempt: 1,
+            tries: 0,
+            lease_no: 0,
+            lease: None,
+            available_at: None,
+            parked: false,
+            expiries: 0,
+            deferrals: 0,
+            invalid_outputs: 0,
+            retired: None,
+            incident: None,
+            closing: None,
+            idempotency_key: canonical::sha256_hex(id.as_str().as_bytes()),
+            inputs,
+            traceparent: self.work.env.traceparent.map(str::to_owned),
+            next_settled: 1,
+            journal_bytes: 0,
+            tokens_used: 0,
+            news: false,
+            id,
+        };
+        self.work.add_task(TaskFile { task, steps: Vec::new() });
+        self.emit(Event::TaskCreated { token, task: number, topic: topic.to_owned() });
+    }
+
+    /// Whether any variable is sensitive: then a task's inputs, which may hold it, are kept as a payload.
+    fn has_sensitive(&self) -> bool {
+        self.touched.instance.variables().values().any(|variable| variable.sensitive)
+    }
+
+    /// A fresh local number.
+    pub fn number(&mut self) -> u32 {
+        let number = self.touched.next;
+        self.touched.next += 1;
+        number
+    }
+
+    /// The counter itself, for the journal, which numbers approvals and children.
+    pub(crate) fn numbers(&self) -> u32 {
+        self.touched.next
+    }
+
+    pub(crate) fn set_numbers(&mut self, next: u32) {
+        self.touched.next = next;
+    }
+
+    /// Takes an event into the state and the history.
+    pub fn emit(&mut self, event: Event) {
+        apply(&mut self.touched.instance, &event, self.work.env.now);
+        self.touched.events.push(event);
+    }
+
+    /// Sends an effect, and tells the instance what it means for it.
+    pub fn effect(&mut self, effect: Effect) {
+        if let Some(event) = self.told(&effect) {
+            self.emit(event);
+        }
+        self.work.effects.push(effect);
+    }
+
+    /// Takes over effects that the journal decided.
+    pub fn effects(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            self.effect(effect);
+        }
+    }
+
+    /// The instance event of an effect: work items are a function of instance state (core §1).
+    fn told(&self, effect: &Effect) -> Option<Event> {
+        let local = |id: &str| crate::ids::local_of(id).unwrap_or_default();
+        match effect {
+            Effect::Payload(_) | Effect::Mail(_) => None,
+            Effect::OpenHuman(human) => Some(Event::HumanOpened {
+                human: local(&human.id),
+                approval_of: human
+                    .task
+                    .as_ref()
+                    .map(|task| (task.local(), human.attempt.unwrap_or_default(), human.sequence.unwrap_or_default())),
+            }),
+            Effect::CloseHuman(end) => Some(Event::HumanClosed {
+                human: local(&end.id),
+                outcome: end.outcome.clone(),
+                by: end.by.clone(),
+                comment: end.comment.clone(),
+            }),
+            Effect::ArmTimer(timer) => {
+                Some(Event::TimerArmed { timer: local(&timer.id), due_at: timer.due_at, timeout_of: None })
+            }
+            Effect::DisarmTimer { id } => Some(Event::TimerDisarmed { timer: local(id) }),
+            Effect::OpenIncident(incident) if incident.notice => Some(Event::NoticeOpened {
+                notice: local(&incident.id),
+                code: incident.code.clone(),
+                node: incident.node.clone(),
+            }),
+            Effect::OpenIncident(incident) => Some(Event::IncidentOpened {
+                incident: local(&incident.id),
+                code: incident.code.clone(),
+                node: incident.node.clone(),
+            }),
+            Effect::CloseIncident { id, by, resolution } => Some(Event::IncidentClosed {
+                incident: local(id),
+                by: by.clone(),
+                resolution: resolution.clone(),
+            }),
+        }
+    }
+
+    /// A value as the row holds it: large and sensitive ones become payloads of this instance.
+    pub fn content(&mut self, value: Value, sensitive: bool) -> Content {
+        if !sensitive && !is_longer_than(&value, INLINE_LIMIT) {
+            return Content::Inline(value);
+        }
+        let (reference, new) = payload(self.touched.instance.id.as_str(), value);
+        self.work.payloads.insert(new.digest.clone(), new.value.clone());
+        self.work.effects.push(Effect::Payload(new));
+        Content::Payload(reference)
+    }
+
+    /// The value behind a content of this tree.
+    pub fn value(&self, content: &Content) -> Result<Value, Stop> {
+        Ok(content.value(self.work.payloads)?.clone())
+    }
+
+    /// Writes a variable of scope 0.
+    pub fn set(&mut self, name: &str, value: Value, locked: bool, source: &Source) {
+        let known = self.touched.instance.variables().get(name);
+        let declared = self.definition.variables.iter().find(|declared| declared.name == name);
+        let sensitive = known.is_some_and(|v| v.sensitive) || declared.is_some_and(|d| d.sensitive);
+        let locked = locked || known.is_some_and(|v| v.locked);
+        let content = self.content(value, sensitive);
+        let revision = self.touched.instance.revision + 1;
+        let variable = Variable { content, locked, sensitive, revision, source: source.clone() };
+        self.emit(Event::VariableSet { scope: 0, name: name.to_owned(), variable });
+    }
+
+    /// Writes what the engine itself says about a node: `<id>_outcome` and the like, locked.
+    pub fn set_engine_name(&mut self, node: &str, suffix: &str, value: Value) {
+        let name = format!("{}_{suffix}", node.replace('-', "_"));
+        self.set(&name, value, true, &Source::node(node));
+    }
+
+    /// Evaluates an expression over the instance, the built-in names and `result`.
+    pub fn evaluate(
+        &self,
+        token: u32,
+        expr: &legation_language::expr::Expr,
+        result: Option<&Value>,
+    ) -> Result<Value, Trouble> {
+        let lookup = Lookup::new(self, token, result);
+        let value = evaluate(expr, &lookup, &mut Budget::default());
+        self.judge(&lookup, token, value)
+    }
+
+    /// Turns an evaluation into a value, or the trouble that stops the token.
+    pub(crate) fn judge(
+        &self,
+        lookup: &Lookup<'_>,
+        token: u32,
+        value: Result<Value, crate::expr::EvalError>,
+    ) -> Result<Value, Trouble> {
+        if let Some(digest) = lookup.missing() {
+            return Err(Trouble::Stop(Stop::MissingPayload(digest)));
+        }
+        value.map_err(|error| {
+            let node = self.token(token).map_or("?", |token| token.node.as_str());
+            Trouble::Incident { code: "EXPRESSION_FAILED", message: format!("node {node}: {error}") }
+        })
+    }
+
+    /// A yes-or-no expression.
+    pub fn is_true(&self, token: u32, expr: &legation_language::expr::Expr) -> Result<bool, Trouble> {
+        match self.evaluate(token, expr, None)? {
+            Value::Bool(answer) => Ok(answer),
+            other => {
+                let node = self.token(token).map_or("?", |token| token.node.as_str());
+                let message = format!(
+                    "node {node}: `{}` gave {} where true or false is needed",
+                    expr.source(),
+                    other.kind()
+                );
+                Err(Trouble::Incident { code: "EXPRESSION_FAILED", message })
+            }
+        }
+    }
+
+    /// Evaluates a list of mappings, all before any is written.
+    pub fn mapped(
+        &self,
+        token: u32,
+        mappings: &[Mapping],
+        result: Option<&Value>,
+    ) -> Result<BTreeMap<String, Value>, Trouble> {
+        let mut values = BTreeMap::new();
+        for mapping in mappings {
+            let value = self.source(token, &mapping.from, result)?;
+            values.insert(mapping.name.clone(), value);
+        }
+        Ok(values)
+    }
+
+    /// A literal, or the value of an expression.
+    pub fn source(
+        &self,
+        token: u32,
+        source: &From,
+        result: Option<&Value>,
+    ) -> Result<Value, Trouble> {
+        match source {
+            From::Literal(value) => Ok(value.clone()),
+            From::Expression(expr) => self.evaluate(token, expr, result),
+        }
+    }
+
+    /// All variables but sensitive ones: what an activity without `inputs` gets.
+    pub fn open_variables(&self) -> Result<BTreeMap<String, Value>, Stop> {
+        let mut values = BTreeMap::new();
+        for (name, variable) in self.touched.instance.variables() {
+            if !variable.sensitive {
+                values.insert(name.clone(), self.value(&variable.content)?);
+            }
+        }
+        Ok(values)
+    }
+
+    /// Whether a result may be merged: legal names, locked values untouched, declared types kept. The worker's
+    /// lease stands when it is refused.
+    ///
+    /// # Errors
+    /// 422 `VARIABLE_NAME`, `VARIABLE_LOCKED` or `VARIABLE_TYPE`.
+    pub fn check_result(&self, node: &Node, result: &BTreeMap<String, Value>) -> Result<(), Stop> {
+        if node.outputs.is_some() {
+            return Ok(());
+        }
+        for (name, value) in result {
+            if !is_variable_name(name) {
+                let hint = "use letters, digits and _, beginning with a letter; or map it with `outputs`";
+                let refusal = Rejection::invalid("VARIABLE_NAME", format!("`{name}` is no variable name"));
+                return Err(refusal.argument(name).hint(hint).into());
+            }
+            if let Some(known) = self.touched.instance.variables().get(name)
+                && known.locked
+                && known.content.value(self.work.payloads)? != value
+            {
+                let hint = "return another name, or name it under the node's `outputs`";
+                let refusal = Rejection::invalid("VARIABLE_LOCKED", format!("variable {name} is locked"));
+                return Err(refusal.argument(name).hint(hint).into());
+            }
+            self.check_declared(name, value).map_err(|problem| {
+                Stop::from(Rejection::invalid("VARIABLE_TYPE", problem.message).argument(name))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn check_declared(&self, name: &str, value: &Value) -> Result<(), types::TypeProblem> {
+        match self.definition.variables.iter().find(|declared| declared.name == name) {
+            Some(declared) => types::check(declared, value, self.work.env.schemas),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the result of an activity over and says what was written.
+    pub fn take_over(&mut self, token: u32, node: &Node, done: &Done) -> Result<(), Trouble> {
+        match &node.outputs {
+            Some(mappings) => {
+                let values = self.mapped(token, mappings, Some(&done.result))?;
+                for (name, value) in &values {
+                    if let Err(problem) = self.check_declared(name, value) {
+                        let message = format!("node {}: {}", node.id, problem.message);
+                        return Err(Trouble::Incident { code: "VARIABLE_TYPE", message });
+                    }
+                }
+                for (name, value) in values {
+                    self.set(&name, value, false, &done.source);
+                }
+            }
+            None => {
+                let Some(result) = done.result.as_map() else { return Ok(()) };
+                match self.check_result(node, result) {
+                    Ok(()) => {}
+                    Err(Stop::Rejected(refusal)) => {
+                        let message = format!("node {}: {}", node.id, refusal.message);
+                        return Err(Trouble::Incident { code: refusal.code, message });
+                    }
+                    Err(stop) => return Err(stop.into()),
+                }
+                for (name, value) in result.clone() {
+                    if !self.touched.instance.variables().get(&name).is_some_and(|known| known.locked) {
+                        self.set(&name, value, false, &done.source);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a node: its timeout is disarmed, the token is READY at `target`.
+    pub fn goto(&mut self, token: u32, target: &str, forks: Option<Vec<u32>>) {
+        self.disarm(token);
+        let Some(from) = self.token(token).map(|token| token.node.clone()) else { return };
+        let activity = self.number();
+        self.emit(Event::TokenMoved { token, node: target.to_owned(), activity, from, forks });
+    }
+
+    /// Ends a node along its `next`.
+    pub fn leave(&mut self, token: u32, node: &Node) -> Result<(), Trouble> {
+        let Some(next) = &node.next else {
+            let message = format!("node {} has no next node", node.id);
+            return Err(Trouble::Incident { code: "NO_NEXT", message });
+        };
+        self.goto(token, &next.clone(), None);
+        Ok(())
+    }
+
+    fn disarm(&mut self, token: u32) {
+        if let Some(timer) = self.token(token).and_then(|token| token.timeout) {
+            let id = self.touched.instance.id.timer(timer);
+            self.effect(Effect::DisarmTimer { id });
+        }
+    }
+
+    /// Takes a token off the board.
+    pub fn end_token(&mut self, token: u32) {
+        self.disarm(token);
+        self.emit(Event::TokenEnded { token });
+    }
+
+    /// Holds a token with an incident of its own.
+    pub fn stick(&mut self, token: u32, code: &'static str, message: String, resume: Resume) {
+        let number = self.number();
+        let Some(node) = self.token(token).map(|token| token.node.clone()) else { return };
+        self.open_incident(number, &node, code, message);
+        self.emit(Event::TokenStuck { token, stuck: Stuck { incident: number, resume }, code: code.to_owned() });
+    }
+
+    pub(crate) fn open_incident(&mut self, number: u32, node: &str, code: &str, message: String) {
+        let incident = Incident {
+            id: self.touched.instance.id.incident(number),
+            instance: self.id(),
+            node: node.to_owned(),
+            task: None,
+            attempt: None,
+            sequence: None,
+            notice: false,
+            code: code.to_owned(),
+            message,
+            created_at: self.now(),
+        };
+        self.effect(Effect::OpenIncident(Box::new(incident)));
+    }
+
+    /// Ends an open human task or approval without a decision.
+    pub(crate) fn withdraw_human(&mut self, human: u32) {
+        let end = HumanEnd {
+            id: self.touched.instance.id.human(human),
+            state: "CANCELLED",
+            by: None,
+            outcome: None,
+            comment: None,
+            at: self.now(),
+        };
+        self.effect(Effect::CloseHuman(end));
+    }
+}
+
+/// `^[A-Za-z_][A-Za-z0-9_]{0,63}$` (language.md, "Types").
+fn is_variable_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    name.len() <= 64
+        && bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

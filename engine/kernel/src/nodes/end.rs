@@ -1,0 +1,129 @@
+//! `end`: the token is consumed. An error end ends the instance FAILED with its code; a plain one ends it when
+//! no token is left and the declared outputs hold.
+
+use std::collections::BTreeMap;
+
+use legation_language::Value;
+use legation_language::model::{End, Node};
+use legation_language::types;
+
+use super::NodeType;
+use crate::effect::{Effect, Mail};
+use crate::expr::{Budget, render};
+use crate::instance::{Event, Failure, Status};
+use crate::moves::{Moves, Trouble};
+use crate::rejection::Stop;
+
+impl NodeType for End {
+    fn enter(&self, m: &mut Moves<'_, '_>, token: u32, node: &Node) -> Result<(), Trouble> {
+        let message = match &self.closing {
+            None => None,
+            Some(template) => {
+                let names = declared(m)?;
+                let value = render(template, &Names(&names), &mut Budget::default()).map_err(|error| {
+                    Trouble::Incident {
+                        code: "EXPRESSION_FAILED",
+                        message: format!("node {}: {error}", node.id),
+                    }
+                })?;
+                Some(m.content(value, false))
+            }
+        };
+        if let Some(code) = &self.error {
+            m.emit(Event::ErrorRaised {
+                node: node.id.clone(),
+                code: code.clone(),
+                message: None,
+                caught_by: None,
+            });
+            m.end_token(token);
+            let error = Failure { code: code.clone(), reason: None };
+            return Ok(m.end_all(Status::Failed, Some(format!("error end {}", node.id)), Some(error), message)?);
+        }
+        m.end_token(token);
+        if message.is_some() {
+            m.closing = message;
+        }
+        Ok(())
+    }
+}
+
+/// Inputs and declared outputs only: what `closing` may tell the caller (architecture §7.1). What is unset is null.
+fn declared(m: &Moves<'_, '_>) -> Result<BTreeMap<String, Value>, Stop> {
+    let definition = m.definition.clone();
+    let names = definition
+        .variables
+        .iter()
+        .filter(|declared| declared.input)
+        .chain(&definition.outputs)
+        .map(|declared| &declared.name);
+    let mut values = BTreeMap::new();
+    for name in names {
+        let value = match m.instance().variables().get(name) {
+            Some(variable) => m.value(&variable.content)?,
+            None => Value::Null,
+        };
+        values.insert(name.clone(), value);
+    }
+    Ok(values)
+}
+
+struct Names<'a>(&'a BTreeMap<String, Value>);
+
+impl crate::expr::Scope for Names<'_> {
+    fn lookup(&self, name: &str) -> Option<std::borrow::Cow<'_, Value>> {
+        self.0.get(name).map(std::borrow::Cow::Borrowed)
+    }
+}
+
+/// Ends the instance when no token is left. A root must have set its declared outputs; a child gives null.
+pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
+    if !m.instance().tokens.is_empty() || m.instance().is_over() {
+        return Ok(());
+    }
+    let definition = m.definition.clone();
+    let is_child = m.instance().parent.is_some();
+    for output in &definition.outputs {
+        let reason = match m.instance().variables().get(&output.name) {
+            None if is_child || !output.required => continue,
+            None => "missing-output",
+            Some(variable) => {
+                let value = m.value(&variable.content)?;
+                match types::check(output, &value, m.work.env.schemas) {
+                    Ok(()) => continue,
+                    Err(_) if value.is_null() && !is_child => "missing-output",
+                    Err(_) if value.is_null() => continue,
+                    Err(_) => "invalid-return",
+                }
+            }
+        };
+        let error = Failure { code: "OUTPUT_INVALID".to_owned(), reason: Some(reason.to_owned()) };
+        let text = format!("output {} is {reason}", output.name);
+        return m.end_all(Status::Failed, Some(text), Some(error), None);
+    }
+    let message = m.closing.take();
+    m.end_all(Status::Completed, None, None, message)
+}
+
+impl Moves<'_, '_> {
+    /// Ends the instance: every token is taken off with what it waits for, and a parent is told.
+    pub(crate) fn end_all(
+        &mut self,
+        status: Status,
+        reason: Option<String>,
+        error: Option<Failure>,
+        message: Option<crate::content::Content>,
+    ) -> Result<(), Stop> {
+        let cause = reason.clone().unwrap_or_else(|| "the instance ended".to_owned());
+        let tokens: Vec<u32> = self.instance().tokens.keys().copied().collect();
+        for token in tokens {
+            self.interrupt(token, &cause)?;
+            self.end_token(token);
+        }
+        self.emit(Event::InstanceEnded { status, reason, error, message });
+        if self.instance().parent.is_some() {
+            self.effect(Effect::Mail(Mail::ChildDone { child: self.id() }));
+        }
+        Ok(())
+    }
+}

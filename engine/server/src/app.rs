@@ -1,0 +1,187 @@
+//! The engine in one value: writer, duties, clock, keys. HTTP and CLI stand on it; tests and the simulation start
+//! the same thing with a fake clock and seeded chance.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use legation_kernel::commands::{Answer, Command};
+use legation_language::types::JsonSchemas;
+use legation_store::Db;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::chance::Chance;
+use crate::cipher::Master;
+use crate::clock::Clock;
+use crate::definitions::DefinitionCache;
+use crate::duties;
+use crate::wake::Wake;
+use crate::writer::{Claimed, CommandJob, Failure, FetchJob, FetchRequest, Idempotency, Shared, Writer};
+
+/// What an engine is started with.
+pub struct Parts {
+    pub db: Db,
+    pub clock: Clock,
+    pub chance: Chance,
+    pub master: Master,
+    /// Deepest absolute depth of a child (architecture §7.3).
+    pub max_depth: u32,
+    /// Node transitions of one command before the rest follows as a command of its own.
+    pub budget: u32,
+}
+
+impl Parts {
+    /// The defaults of a real engine.
+    #[must_use]
+    pub fn new(db: Db, clock: Clock, chance: Chance, master: Master) -> Self {
+        Self { db, clock, chance, master, max_depth: 4, budget: 1_000 }
+    }
+}
+
+/// A running engine. Cheap to clone.
+#[derive(Clone)]
+pub struct App {
+    shared: Arc<Shared>,
+    writer: Writer,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+}
+
+/// Who and what a command comes with.
+#[derive(Clone, Debug, Default)]
+pub struct Sender {
+    pub project: String,
+    /// The principal's id.
+    pub actor: String,
+    pub traceparent: Option<String>,
+}
+
+impl App {
+    /// Starts the writers and the background duties. The database is migrated already.
+    #[must_use]
+    pub fn start(parts: Parts) -> Self {
+        let shared = Arc::new(Shared {
+            db: parts.db,
+            clock: parts.clock,
+            chance: parts.chance,
+            master: parts.master,
+            definitions: DefinitionCache::default(),
+            schemas: JsonSchemas::default(),
+            wake: Wake::default(),
+            max_depth: parts.max_depth,
+            budget: parts.budget,
+        });
+        let (writer, loops) = Writer::new(&shared);
+        let app = Self { shared, writer, stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        for writer in loops {
+            app.spawn(writer.run(app.stop.clone()));
+        }
+        duties::start(&app);
+        app
+    }
+
+    #[must_use]
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    #[must_use]
+    pub fn db(&self) -> &Db {
+        &self.shared.db
+    }
+
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    #[must_use]
+    pub fn chance(&self) -> &Chance {
+        &self.shared.chance
+    }
+
+    /// Cancelled when the engine stops: long polls and streams end then.
+    #[must_use]
+    pub fn stopping(&self) -> &CancellationToken {
+        &self.stop
+    }
+
+    /// Runs a task that is waited for at the stop. The only way to spawn in this crate.
+    #[expect(clippy::disallowed_methods, reason = "the one place that spawns")]
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        tokio::spawn(self.tasks.track_future(task));
+    }
+
+    /// Runs a command to its commit.
+    ///
+    /// # Errors
+    /// A refusal, or that the engine cannot now.
+    pub async fn run(&self, sender: &Sender, command: Command) -> Result<Answer, Failure> {
+        self.run_once(sender, command, None).await
+    }
+
+    /// Runs a command under an `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run); [`Failure::Answered`] and [`Failure::IdempotencyConflict`] for a key used before.
+    pub async fn run_once(
+        &self,
+        sender: &Sender,
+        command: Command,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Answer, Failure> {
+        let job = CommandJob {
+            command,
+            project: sender.project.clone(),
+            actor: sender.actor.clone(),
+            id: self.shared.chance.token(),
+            traceparent: sender.traceparent.clone(),
+            idempotency,
+            origin: None,
+            reply: None,
+            turns: 0,
+        };
+        self.writer.run(job).await
+    }
+
+    /// Leases tasks; waits up to `wait_ms` for some to open. An empty list after that.
+    ///
+    /// # Errors
+    /// [`Failure::Busy`] and [`Failure::Unavailable`]
+    pub async fn fetch(&self, request: FetchRequest, wait_ms: i64) -> Result<Vec<Claimed>, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let wait_until = self.shared.clock.now() + wait_ms;
+        self.writer.fetch(FetchJob { request, wait_until, epoch: 0, reply })?;
+        let ended = async {
+            tokio::select! {
+                () = self.shared.clock.sleep_until(wait_until), if wait_ms > 0 => {}
+                () = self.stop.cancelled() => {}
+            }
+        };
+        tokio::pin!(answer);
+        tokio::select! {
+            biased;
+            claimed = &mut answer => return claimed.unwrap_or(Ok(Vec::new())),
+            () = ended => {}
+        }
+        // The poll is over; what was leased at the same moment is still taken.
+        match tokio::time::timeout(Duration::from_millis(if wait_ms > 0 { 0 } else { 5_000 }), &mut answer).await {
+            Ok(claimed) => claimed.unwrap_or(Ok(Vec::new())),
+            Err(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// The queue of the writer, for duties.
+    pub(crate) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// Stops gracefully: no new work, what is queued is committed, tasks are waited for (at most `limit`).
+    pub async fn stop(&self, limit: Duration) {
+        self.stop.cancel();
+        self.tasks.close();
+        let _ = tokio::time::timeout(limit, self.tasks.wait()).await;
+        self.shared.db.close().await;
+    }
+}

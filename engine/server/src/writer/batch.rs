@@ -1,0 +1,594 @@
+//! One batch: lock, load, decide, write, commit, answer. What happens when the process dies between any two
+//! lines: before the commit nothing happened; after it everything did, and the callers ask again.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use legation_kernel::commands::Answer;
+use legation_store::{Dialect, Error, Key, Tx, external_tasks, history, idempotency, mailbox, roots, timers};
+use tokio::sync::mpsc;
+use tracing::{error, info, warn};
+
+use super::durable;
+use super::execute::{Attempted, execute};
+use super::fetch::{self, Claimed, FetchJob};
+use super::lanes::Lanes;
+use super::rows::{Rows, Told, Written};
+use super::trees::{self, Loaded, Trees};
+use super::{CommandJob, Failure, Job, Origin, Shared, Writer};
+
+/// How long a batch is tried again while the database is away, ms.
+const PATIENCE_MS: u64 = 10_000;
+
+/// Commands that lost their root to another writer this often run alone and wait for it.
+const TURNS: u32 = 3;
+
+/// A writer's loop with its own state.
+pub struct WriterLoop {
+    shared: Arc<Shared>,
+    receiver: mpsc::UnboundedReceiver<Job>,
+    writer: Writer,
+    lanes: Lanes,
+    trees: Trees,
+    /// This writer's incarnation (core §2, "Feed").
+    incarnation: String,
+    batch_no: i64,
+}
+
+/// A command within a batch.
+pub(super) struct Member {
+    pub job: Box<CommandJob>,
+    pub answer: Option<Result<Answer, Failure>>,
+    /// Its root was held by another writer.
+    pub postponed: bool,
+}
+
+/// Why an attempt did not commit.
+enum Broken {
+    /// Nothing was written: again at once.
+    Again,
+    /// The database is away.
+    Away(Error),
+    /// The connection broke while committing.
+    Unknown(Error),
+    /// The database refuses for a reason that will not pass.
+    Refused(Error),
+}
+
+impl From<Error> for Broken {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Retry(_) | Error::Conflict { .. } => Self::Again,
+            Error::Connection(_) => Self::Away(error),
+            Error::Full(_) | Error::Corrupt { .. } | Error::Database(_) | Error::Setup(_) => Self::Refused(error),
+        }
+    }
+}
+
+/// What a committed attempt leaves to do.
+struct Committed {
+    written: Written,
+    /// For each poll, what it leased.
+    claims: Vec<Vec<Claimed>>,
+}
+
+/// The fetches of a batch, with the randoms that the last attempt drew for each.
+#[derive(Default)]
+struct Polls {
+    jobs: Vec<FetchJob>,
+    drawn: Vec<external_tasks::ClaimRequest>,
+}
+
+impl WriterLoop {
+    pub(super) fn new(shared: Arc<Shared>, receiver: mpsc::UnboundedReceiver<Job>, writer: Writer) -> Self {
+        let incarnation = shared.chance.token();
+        Self {
+            shared,
+            receiver,
+            writer,
+            lanes: Lanes::default(),
+            trees: Trees::default(),
+            incarnation,
+            batch_no: 0,
+        }
+    }
+
+    /// Runs until every handle is gone or `stop` ends; what is queued by then is still done.
+    pub async fn run(mut self, stop: tokio_util::sync::CancellationToken) {
+        loop {
+            if self.lanes.is_empty() {
+                let job = tokio::select! {
+                    biased;
+                    job = self.receiver.recv() => job,
+                    () = stop.cancelled() => match self.receiver.try_recv() { Ok(job) => Some(job), Err(_) => None },
+                };
+                match job {
+                    Some(job) => self.lanes.push(job),
+                    None => return,
+                }
+            }
+            while let Ok(job) = self.receiver.try_recv() {
+                self.lanes.push(job);
+            }
+            let batch = self.lanes.take();
+            self.writer.taken(batch.len());
+            self.batch(batch).await;
+        }
+    }
+
+    async fn batch(&mut self, jobs: Vec<Job>) {
+        let mut members = Vec::new();
+        let mut polls = Polls::default();
+        for job in jobs {
+            match job {
+                Job::Command(job) => members.push(Member { job, answer: None, postponed: false }),
+                Job::Fetch(fetch) if fetch.is_wanted() => polls.jobs.push(*fetch),
+                Job::Fetch(_) => {}
+            }
+        }
+        self.settle(members, polls).await;
+    }
+
+    /// Brings a batch to its end: committed, or every member answered why not.
+    async fn settle(&mut self, mut members: Vec<Member>, mut polls: Polls) {
+        let started = tokio::time::Instant::now();
+        let mut suspect = false;
+        let mut tries = 0_u32;
+        loop {
+            tries += 1;
+            let result = self.attempt(&mut members, &mut polls, suspect).await;
+            let broken = match result {
+                Ok(committed) => {
+                    self.after(committed, &mut members, polls);
+                    break;
+                }
+                Err(broken) => broken,
+            };
+            match broken {
+                Broken::Again if tries <= 8 => tokio::task::yield_now().await,
+                Broken::Away(error) | Broken::Unknown(error)
+                    if started.elapsed() < Duration::from_millis(PATIENCE_MS) =>
+                {
+                    warn!(%error, "the database is away, trying again");
+                    tokio::time::sleep(Duration::from_millis(u64::from(tries.min(20)) * 25)).await;
+                }
+                Broken::Away(error) | Broken::Unknown(error) => {
+                    answer_all(&mut members, polls, &error);
+                    return;
+                }
+                Broken::Again | Broken::Refused(_) if members.len() + polls.jobs.len() > 1 => {
+                    // The culprit is found by running the members one by one; the others succeed.
+                    for member in members {
+                        Box::pin(self.settle(vec![member], Polls::default())).await;
+                    }
+                    for poll in polls.jobs {
+                        let alone = Polls { jobs: vec![poll], drawn: Vec::new() };
+                        Box::pin(self.settle(Vec::new(), alone)).await;
+                    }
+                    return;
+                }
+                Broken::Again => {
+                    let error = Error::conflict("the same rows, again and again");
+                    answer_all(&mut members, polls, &error);
+                    return;
+                }
+                Broken::Refused(error) => {
+                    error!(%error, "a command could not be written");
+                    answer_all(&mut members, polls, &error);
+                    self.count_try(&members).await;
+                    return;
+                }
+            }
+            suspect |= matches!(broken, Broken::Unknown(_));
+        }
+        self.requeue(members);
+    }
+
+    async fn attempt(
+        &mut self,
+        members: &mut [Member],
+        polls: &mut Polls,
+        suspect: bool,
+    ) -> Result<Committed, Broken> {
+        let shared = self.shared.clone();
+        let mut tx = shared.db.begin_write().await?;
+        let now = shared.clock.now();
+        self.batch_no += 1;
+        let mut batch = self.lock(&mut tx, members, now).await?;
+        if suspect {
+            recognise(&mut tx, members).await?;
+        } else {
+            members.iter_mut().for_each(|member| member.answer = None);
+        }
+        reserve(&mut tx, members, now).await?;
+        take_origins(&mut tx, members).await?;
+        preload(&mut tx, &mut batch, members, shared.db.dialect()).await?;
+        let mut rows = Rows::default();
+        for member in members.iter_mut().filter(|member| member.answer.is_none() && !member.postponed) {
+            let root = member.job.command.root().to_owned();
+            let attempted = match batch.get_mut(&root) {
+                Some(loaded) => execute(&shared, &mut tx, loaded, &member.job, now).await?,
+                None => Attempted::unknown(&root),
+            };
+            let told = Told {
+                command_id: &member.job.id,
+                actor: &member.job.actor,
+                project: &member.job.project,
+                writer: &self.incarnation,
+                batch_no: self.batch_no,
+                now,
+            };
+            if let (Some(loaded), Some(changes)) = (batch.get_mut(&root), attempted.changes) {
+                rows.take(&shared, loaded, changes, &told)?;
+            }
+            member.answer = Some(attempted.answer);
+        }
+        let told = Told {
+            command_id: "",
+            actor: "",
+            project: "",
+            writer: &self.incarnation,
+            batch_no: self.batch_no,
+            now,
+        };
+        let changed = !rows.is_empty();
+        let written = rows.write(&mut tx, &mut batch, &told).await?;
+        let stored = finish_idempotency(&mut tx, members, now).await?;
+        let claims = self.claim(&mut tx, &mut batch, polls, &written, now, suspect).await?;
+        let took = members.iter().any(|member| member.job.origin.is_some());
+        let any = changed || stored || took || claims.iter().any(|claimed| !claimed.is_empty());
+        if any {
+            tx.commit().await.map_err(|error| match error {
+                Error::Connection(_) => Broken::Unknown(error),
+                error => Broken::from(error),
+            })?;
+        } else {
+            tx.rollback().await?;
+        }
+        for loaded in batch.into_values() {
+            self.trees.put(loaded);
+        }
+        Ok(Committed { written, claims })
+    }
+
+    /// Locks the roots of the batch; new ones are made. Commands whose root another writer holds are postponed.
+    async fn lock(
+        &mut self,
+        tx: &mut Tx,
+        members: &mut [Member],
+        now: i64,
+    ) -> Result<HashMap<String, Loaded>, Error> {
+        let mut batch = HashMap::new();
+        let mut wanted: Vec<String> = Vec::new();
+        for member in members.iter_mut() {
+            member.postponed = false;
+            let root = member.job.command.root();
+            if let legation_kernel::commands::Command::Start(_) = member.job.command {
+                batch.entry(root.to_owned()).or_insert_with(|| self.new_root(root, &member.job.project, now));
+            } else {
+                wanted.push(root.to_owned());
+            }
+        }
+        wanted.sort();
+        wanted.dedup();
+        wanted.retain(|root| !batch.contains_key(root));
+        let patient = members.len() == 1 && members[0].job.turns >= TURNS;
+        let locked = if patient && wanted.len() == 1 {
+            roots::lock_waiting(tx, &wanted[0]).await?.into_iter().collect()
+        } else {
+            roots::lock(tx, &wanted).await?
+        };
+        for root in locked {
+            let loaded = match self.trees.take(&root) {
+                Some(loaded) => loaded,
+                None => {
+                    let key = trees::unwrap_key(&self.shared, &root)?;
+                    Loaded::new(root, key, false)
+                }
+            };
+            batch.insert(loaded.root.id.clone(), loaded);
+        }
+        if self.shared.db.dialect() == Dialect::Postgres && !patient {
+            for member in members.iter_mut() {
+                let root = member.job.command.root();
+                if !batch.contains_key(root) && roots::get(tx, root).await?.is_some() {
+                    member.postponed = true;
+                }
+            }
+        }
+        Ok(batch)
+    }
+
+    fn new_root(&self, id: &str, project: &str, now: i64) -> Loaded {
+        let (key, wrapped) = self.shared.master.new_data_key(id, &self.shared.chance);
+        let row = roots::RootRow {
+            id: id.to_owned(),
+            project: project.to_owned(),
+            version: 0,
+            stopping: None,
+            budget: None,
+            key_id: Some(self.shared.master.id().to_owned()),
+            data_key: Some(wrapped),
+            created_at: now,
+            ended_at: None,
+        };
+        Loaded::new(row, Some(key), true)
+    }
+
+    /// Claims last: it takes what nobody else holds and waits for nothing. Polls that wait for a topic which this
+    /// batch opened join it, so an idle worker has the task with the commit that creates it.
+    async fn claim(
+        &mut self,
+        tx: &mut Tx,
+        batch: &mut HashMap<String, Loaded>,
+        polls: &mut Polls,
+        written: &Written,
+        now: i64,
+        suspect: bool,
+    ) -> Result<Vec<Vec<Claimed>>, Broken> {
+        if !written.open.is_empty() {
+            polls.jobs.extend(self.shared.wake.take(&written.open));
+        }
+        let mut claims = Vec::with_capacity(polls.jobs.len());
+        for (place, poll) in polls.jobs.iter_mut().enumerate() {
+            let request = &poll.request;
+            poll.epoch = self.shared.wake.epoch(&request.project, &request.topics);
+            let before = polls.drawn.get(place).filter(|_| suspect);
+            let mut rows = match before {
+                Some(drawn) => external_tasks::find_claimed(tx, drawn).await?,
+                None => Vec::new(),
+            };
+            if rows.is_empty() && poll.is_wanted() {
+                let drawn = fetch::draw(&self.shared, request, now);
+                rows = external_tasks::claim(tx, &drawn).await?;
+                polls.drawn.resize(place.max(polls.drawn.len()), drawn.clone());
+                polls.drawn.splice(place..(place + 1).min(polls.drawn.len()), [drawn]);
+            }
+            let mut claimed = Vec::with_capacity(rows.len());
+            for row in rows {
+                let loaded = match batch.get_mut(&row.root) {
+                    Some(loaded) => Some(loaded),
+                    None => self.trees.get_mut(&row.root),
+                };
+                let loaded = match loaded {
+                    Some(loaded) => {
+                        loaded.take_row(&row)?;
+                        Some(&*loaded)
+                    }
+                    None => None,
+                };
+                claimed.push(fetch::claimed(row, loaded));
+            }
+            claims.push(claimed);
+        }
+        Ok(claims)
+    }
+
+    /// After the commit: answers go out, waiting work is told, durable commands follow at once.
+    fn after(&mut self, committed: Committed, members: &mut [Member], polls: Polls) {
+        let Committed { written, claims } = committed;
+        for (poll, claimed) in polls.jobs.into_iter().zip(claims) {
+            self.answer_poll(poll, claimed);
+        }
+        for member in members.iter_mut().filter(|member| !member.postponed) {
+            let answer = member.answer.take().unwrap_or(Err(Failure::Internal));
+            if let Some(reply) = member.job.reply.take() {
+                let _ = reply.send(answer);
+            }
+        }
+        let wake = &self.shared.wake;
+        for (at, project, topic) in written.later {
+            wake.at(at, Some((project, topic)));
+        }
+        for at in written.due {
+            wake.at(at, None);
+        }
+        for row in written.mail {
+            if let Some(job) = durable::from_mail(&self.shared, &row) {
+                self.writer.send(job);
+            }
+        }
+        if written.changed {
+            wake.committed.send_modify(|count| *count += 1);
+            wake.hint(written.open.into_keys());
+        }
+    }
+
+    fn answer_poll(&self, mut poll: FetchJob, claimed: Vec<Claimed>) {
+        if claimed.is_empty() {
+            if !poll.is_wanted() {
+                return;
+            }
+            if self.shared.clock.now() >= poll.wait_until {
+                let _ = poll.reply.send(Ok(Vec::new()));
+                return;
+            }
+            if let Some(again) = self.shared.wake.wait(poll) {
+                let _ = self.writer.fetch(again);
+            }
+            return;
+        }
+        for claim in &claimed {
+            self.shared.wake.at(claim.row.locked_until.unwrap_or_default(), Some((claim.row.project.clone(), claim.row.topic.clone())));
+            if let Some(at) = claim.row.lapse_at {
+                self.shared.wake.at(at, None);
+            }
+        }
+        poll.wait_until = 0;
+        if let Err(Ok(unwanted)) = poll.reply.send(Ok(claimed)) {
+            // The caller went away meanwhile: the leases are given back instead of running out.
+            for claim in unwanted {
+                self.writer.send(durable::hand_back(&self.shared, &claim.row));
+            }
+        }
+    }
+
+    /// Commands that lost their root go back to the queue.
+    fn requeue(&mut self, members: Vec<Member>) {
+        for mut member in members.into_iter().filter(|member| member.postponed) {
+            member.job.turns += 1;
+            self.lanes.push(Job::Command(member.job));
+        }
+    }
+
+    /// A durable command that could not be written counts a try, in a commit of its own.
+    async fn count_try(&self, members: &[Member]) {
+        for member in members {
+            if let Some(Origin::Mailbox(key)) = &member.job.origin
+                && let Err(error) = durable::count_try(&self.shared, key).await
+            {
+                warn!(%error, "a durable command's try could not be counted");
+            }
+        }
+    }
+}
+
+fn answer_all(members: &mut [Member], polls: Polls, error: &Error) {
+    let failure = || match error {
+        Error::Connection(_) | Error::Full(_) | Error::Retry(_) | Error::Conflict { .. } => {
+            Failure::Unavailable(error.to_string())
+        }
+        Error::Corrupt { .. } | Error::Database(_) | Error::Setup(_) => Failure::Internal,
+    };
+    for member in members {
+        if let Some(reply) = member.job.reply.take() {
+            let _ = reply.send(Err(failure()));
+        }
+    }
+    for poll in polls.jobs {
+        let _ = poll.reply.send(Err(failure()));
+    }
+}
+
+/// After an unknown commit: commands that have their history row are done, and keep the answer they were given.
+async fn recognise(tx: &mut Tx, members: &mut [Member]) -> Result<(), Error> {
+    let ids: Vec<String> = members.iter().map(|member| member.job.id.clone()).collect();
+    let found: HashSet<String> =
+        history::find_commands(tx, &ids).await?.into_iter().map(|row| row.command_id).collect();
+    info!(asked = ids.len(), found = found.len(), "looked for commands of an unknown commit");
+    for member in members {
+        if !found.contains(&member.job.id) {
+            member.answer = None;
+        }
+    }
+    Ok(())
+}
+
+/// Reserves idempotency keys, sorted; one that is there already answers its command.
+async fn reserve(tx: &mut Tx, members: &mut [Member], now: i64) -> Result<(), Error> {
+    let mut rows = Vec::new();
+    let mut seen = HashSet::new();
+    for member in members.iter_mut().filter(|member| member.answer.is_none() && !member.postponed) {
+        let Some(row) = idempotency_row(&member.job, now) else { continue };
+        if seen.insert((row.principal.clone(), row.operation.clone(), row.key.clone())) {
+            rows.push(row);
+        } else {
+            // The same key twice in one batch: the second sees the first one's answer in the next batch.
+            member.postponed = true;
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    rows.sort_by(|a, b| (&a.project, &a.principal, &a.operation, &a.key).cmp(&(&b.project, &b.principal, &b.operation, &b.key)));
+    for existing in idempotency::reserve(tx, &rows).await? {
+        for member in members.iter_mut().filter(|member| !member.postponed) {
+            let Some(asked) = &member.job.idempotency else { continue };
+            if asked.key != existing.key || asked.principal != existing.principal || asked.operation != existing.operation {
+                continue;
+            }
+            member.answer = Some(Err(match (asked.body_hash == existing.body_hash, existing.status, &existing.answer) {
+                (true, Some(status), Some(body)) => Failure::Answered { status: status as u16, body: body.clone() },
+                _ => Failure::IdempotencyConflict,
+            }));
+        }
+    }
+    Ok(())
+}
+
+fn idempotency_row(job: &CommandJob, now: i64) -> Option<idempotency::IdempotencyRow> {
+    let asked = job.idempotency.as_ref()?;
+    Some(idempotency::IdempotencyRow {
+        project: job.project.clone(),
+        principal: asked.principal.clone(),
+        operation: asked.operation.clone(),
+        key: asked.key.clone(),
+        body_hash: asked.body_hash.clone(),
+        status: None,
+        answer: None,
+        created_at: now,
+    })
+}
+
+/// Stores the answers of commands that took effect; a refusal frees its key again.
+async fn finish_idempotency(tx: &mut Tx, members: &[Member], now: i64) -> Result<bool, Error> {
+    let mut done = Vec::new();
+    let mut freed = Vec::new();
+    for member in members.iter().filter(|member| !member.postponed) {
+        let (Some(mut row), Some(asked)) = (idempotency_row(&member.job, now), &member.job.idempotency) else { continue };
+        match &member.answer {
+            Some(Ok(answer)) => {
+                let (status, body) = (asked.render)(answer);
+                row.status = Some(i64::from(status));
+                row.answer = Some(body);
+                done.push(row);
+            }
+            Some(Err(Failure::Answered { .. } | Failure::IdempotencyConflict)) => {}
+            Some(Err(_)) | None => freed.push(row),
+        }
+    }
+    if !done.is_empty() {
+        idempotency::finish(tx, &done).await?;
+    }
+    if !freed.is_empty() {
+        idempotency::release(tx, &freed).await?;
+    }
+    Ok(!done.is_empty())
+}
+
+/// Takes the rows of durable commands; one whose row is gone was done before.
+async fn take_origins(tx: &mut Tx, members: &mut [Member]) -> Result<(), Error> {
+    let open = |member: &&mut Member| member.answer.is_none() && !member.postponed;
+    let mut mail = Vec::new();
+    let mut fired = Vec::new();
+    for member in members.iter_mut().filter(open) {
+        match &member.job.origin {
+            Some(Origin::Mailbox(key)) => mail.push(key.clone()),
+            Some(Origin::Timer(key)) => fired.push(key.clone()),
+            Some(Origin::Lapse) | None => {}
+        }
+    }
+    let mut taken: HashSet<Key> = HashSet::new();
+    if !mail.is_empty() {
+        taken.extend(mailbox::take(tx, &mail).await?.into_iter().map(|row| Key::new(row.root, row.id)));
+    }
+    if !fired.is_empty() {
+        taken.extend(timers::take(tx, &fired).await?.into_iter().map(|row| Key::new(row.root, row.id)));
+    }
+    for member in members.iter_mut().filter(open) {
+        if let Some(Origin::Mailbox(key) | Origin::Timer(key)) = &member.job.origin
+            && !taken.remove(key)
+        {
+            member.answer = Some(Ok(Answer::Nothing));
+        }
+    }
+    Ok(())
+}
+
+/// Loads what the commands will read, in one query a table.
+async fn preload(
+    tx: &mut Tx,
+    batch: &mut HashMap<String, Loaded>,
+    members: &[Member],
+    dialect: Dialect,
+) -> Result<(), Error> {
+    let mut instances = HashSet::new();
+    let mut tasks = HashSet::new();
+    for member in members.iter().filter(|member| member.answer.is_none() && !member.postponed) {
+        instances.extend(member.job.command.instance());
+        tasks.extend(member.job.command.task().cloned());
+    }
+    trees::load_instances(tx, batch, &instances).await?;
+    trees::load_tasks(tx, batch, &tasks, dialect == Dialect::Postgres).await
+}

@@ -1,0 +1,521 @@
+//! Turns what commands decided into rows: one list per table for the whole batch, each row once.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use legation_kernel::effect::{Effect, HumanEnd, HumanTask, Incident, Mail, Timer};
+use legation_kernel::ids::{InstanceId, TaskId, root_of};
+use legation_kernel::instance::{Cause, Instance};
+use legation_kernel::journal::Step;
+use legation_kernel::task::{self, TaskFile};
+use legation_kernel::work::Changes;
+use legation_store::external_tasks::ExternalTaskRow;
+use legation_store::history::HistoryRow;
+use legation_store::incidents::IncidentRow;
+use legation_store::instances::{InstanceRow, InstanceUpdate};
+use legation_store::mailbox::MailboxRow;
+use legation_store::payloads::PayloadRow;
+use legation_store::steps::StepRow;
+use legation_store::tasks::TaskRow;
+use legation_store::timers::TimerRow;
+use legation_store::{Key, Result, Tx};
+use legation_store::{external_tasks, history, incidents, instances, mailbox, payloads, steps, tasks, timers};
+
+use super::Shared;
+use super::trees::{Loaded, place};
+
+/// Everything one batch writes.
+#[derive(Default)]
+pub(super) struct Rows {
+    /// The revision each changed instance had when the batch began; None when it is new.
+    instances: BTreeMap<InstanceId, Option<i64>>,
+    /// Tasks that changed, and whether they are new.
+    tasks: BTreeMap<TaskId, bool>,
+    steps: BTreeMap<(TaskId, u32, u32), Arc<Step>>,
+    history: Vec<HistoryRow>,
+    payloads: BTreeMap<(String, String), PayloadRow>,
+    new_timers: BTreeMap<String, TimerRow>,
+    ended_timers: Vec<Key>,
+    pub mail: Vec<MailboxRow>,
+    new_humans: BTreeMap<String, TaskRow>,
+    ended_humans: Vec<HumanEnd>,
+    new_incidents: BTreeMap<String, IncidentRow>,
+    ended_incidents: Vec<(String, String, String)>,
+    /// Roots whose tree changed.
+    pub changed: HashSet<String>,
+}
+
+/// Facts of the command that stand in its history rows.
+pub(super) struct Told<'a> {
+    pub command_id: &'a str,
+    pub actor: &'a str,
+    pub project: &'a str,
+    pub writer: &'a str,
+    pub batch_no: i64,
+    pub now: i64,
+}
+
+impl Rows {
+    /// Takes the changes of one command into the batch and into the tree in memory.
+    pub(super) fn take(&mut self, shared: &Shared, loaded: &mut Loaded, changes: Changes, told: &Told<'_>) -> Result<()> {
+        if changes.instances.is_empty() && changes.tasks.is_empty() && changes.effects.is_empty() {
+            return Ok(());
+        }
+        self.changed.insert(loaded.root.id.clone());
+        for touched in changes.instances {
+            let instance = touched.instance;
+            self.history.push(HistoryRow {
+                root: loaded.root.id.clone(),
+                instance: instance.id.0.clone(),
+                revision: instance.revision as i64,
+                command_id: told.command_id.to_owned(),
+                writer: told.writer.to_owned(),
+                batch_no: told.batch_no,
+                at: told.now,
+                format: i64::from(instance.format),
+                actor: Some(told.actor.to_owned()),
+                events: json(&touched.events)?,
+            });
+            let before = (!touched.fresh).then(|| instance.revision as i64 - 1);
+            self.instances.entry(instance.id.clone()).or_insert(before);
+            if instance.id.is_root() && instance.is_over() {
+                loaded.root.ended_at = instance.ended_at;
+            }
+            loaded.tree.instances.insert(instance.id.clone(), Arc::new(instance));
+        }
+        for (file, fresh) in changes.tasks {
+            let id = file.task.id.clone();
+            let known = loaded.tree.tasks.get(&id);
+            for step in &file.steps {
+                let same = known.and_then(|known| known.step(step.attempt, step.sequence));
+                if !same.is_some_and(|same| std::ptr::eq(same, step.as_ref())) {
+                    self.steps.insert((id.clone(), step.attempt, step.sequence), step.clone());
+                }
+            }
+            self.tasks.entry(id.clone()).or_insert(fresh);
+            loaded.tree.tasks.insert(id, Arc::new(file));
+        }
+        for effect in changes.effects {
+            self.effect(shared, loaded, effect, told)?;
+        }
+        Ok(())
+    }
+
+    fn effect(&mut self, shared: &Shared, loaded: &Loaded, effect: Effect, told: &Told<'_>) -> Result<()> {
+        let root = &loaded.root.id;
+        match effect {
+            Effect::Payload(new) => {
+                let plain = new.value.to_json();
+                let size = plain.len() as i64;
+                let (key_id, nonce, body) = match &loaded.key {
+                    Some(key) => {
+                        let at = place(root, &new.owner, &new.digest);
+                        let (nonce, body) = key.encrypt(plain.as_bytes(), &at, &shared.chance);
+                        (loaded.root.key_id.clone(), Some(nonce.to_vec()), body)
+                    }
+                    None => (None, None, plain.into_bytes()),
+                };
+                let row = PayloadRow { root: root.clone(), owner: new.owner.clone(), digest: new.digest.clone(), size, key_id, nonce, body };
+                self.payloads.entry((new.owner, new.digest)).or_insert(row);
+            }
+            Effect::ArmTimer(timer) => {
+                self.new_timers.insert(timer.id.clone(), timer_row(root, told.project, &timer));
+            }
+            Effect::DisarmTimer { id } => {
+                if self.new_timers.remove(&id).is_none() {
+                    self.ended_timers.push(Key::new(root, id));
+                }
+            }
+            Effect::OpenHuman(human) => {
+                self.new_humans.insert(human.id.clone(), human_row(root, told.project, &human)?);
+            }
+            Effect::CloseHuman(end) => match self.new_humans.get_mut(&end.id) {
+                Some(row) => end_human(row, &end),
+                None => self.ended_humans.push(end),
+            },
+            Effect::OpenIncident(incident) => {
+                self.new_incidents.insert(incident.id.clone(), incident_row(root, told.project, &incident)?);
+            }
+            Effect::CloseIncident { id, by, resolution } => match self.new_incidents.get_mut(&id) {
+                Some(row) => end_incident(row, &by, &resolution, told.now)?,
+                None => self.ended_incidents.push((id, by, resolution)),
+            },
+            Effect::Mail(mail) => self.mail.push(mail_row(root, told, &mail)?),
+        }
+        Ok(())
+    }
+
+    /// Writes everything. Changed tasks answer the topics where work is open now, and when.
+    pub(super) async fn write(
+        self,
+        tx: &mut Tx,
+        trees: &mut HashMap<String, Loaded>,
+        told: &Told<'_>,
+    ) -> Result<Written> {
+        let mut written = Written { changed: !self.is_empty(), ..Written::default() };
+        let mut new_roots = Vec::new();
+        let mut old_roots = Vec::new();
+        for root in &self.changed {
+            let Some(loaded) = trees.get_mut(root) else { continue };
+            if loaded.fresh {
+                new_roots.push(loaded.root.clone());
+            } else {
+                old_roots.push(loaded.root.clone());
+                loaded.root.version += 1;
+            }
+        }
+        // In id order, as they were locked.
+        new_roots.sort_by(|a, b| a.id.cmp(&b.id));
+        old_roots.sort_by(|a, b| a.id.cmp(&b.id));
+        if !new_roots.is_empty() {
+            legation_store::roots::insert(tx, &new_roots).await?;
+        }
+        if !old_roots.is_empty() {
+            legation_store::roots::update(tx, &old_roots).await?;
+        }
+        self.write_instances(tx, trees).await?;
+        self.write_tasks(tx, trees, told, &mut written).await?;
+        if !self.history.is_empty() {
+            history::insert(tx, &self.history).await?;
+        }
+        if !self.payloads.is_empty() {
+            payloads::insert(tx, &self.payloads.into_values().collect::<Vec<_>>()).await?;
+        }
+        if !self.new_timers.is_empty() {
+            let rows: Vec<TimerRow> = self.new_timers.into_values().collect();
+            timers::insert(tx, &rows).await?;
+            written.due.extend(rows.iter().map(|row| row.due_at));
+        }
+        if !self.ended_timers.is_empty() {
+            timers::delete(tx, &self.ended_timers).await?;
+        }
+        if !self.mail.is_empty() {
+            mailbox::insert(tx, &self.mail).await?;
+            written.mail = self.mail;
+        }
+        if !self.new_humans.is_empty() {
+            tasks::insert(tx, &self.new_humans.into_values().collect::<Vec<_>>()).await?;
+        }
+        end_humans(tx, &self.ended_humans).await?;
+        if !self.new_incidents.is_empty() {
+            incidents::insert(tx, &self.new_incidents.into_values().collect::<Vec<_>>()).await?;
+        }
+        end_incidents(tx, &self.ended_incidents, told.now).await?;
+        Ok(written)
+    }
+
+    async fn write_instances(&self, tx: &mut Tx, trees: &HashMap<String, Loaded>) -> Result<()> {
+        let mut new = Vec::new();
+        let mut changed = Vec::new();
+        for (id, before) in &self.instances {
+            let Some(instance) = trees.get(id.root()).and_then(|loaded| loaded.tree.instances.get(id)) else { continue };
+            let row = instance_row(instance)?;
+            match before {
+                None => new.push(row),
+                Some(loaded) => changed.push(InstanceUpdate { row, loaded: *loaded }),
+            }
+        }
+        if !new.is_empty() {
+            instances::insert(tx, &new).await?;
+        }
+        if !changed.is_empty() {
+            instances::update(tx, &changed).await?;
+        }
+        Ok(())
+    }
+
+    async fn write_tasks(
+        &self,
+        tx: &mut Tx,
+        trees: &mut HashMap<String, Loaded>,
+        told: &Told<'_>,
+        written: &mut Written,
+    ) -> Result<()> {
+        let mut new = Vec::new();
+        let mut changed = Vec::new();
+        for (id, fresh) in &self.tasks {
+            let Some(loaded) = trees.get_mut(id.root()) else { continue };
+            let Some(file) = loaded.tree.tasks.get(id) else { continue };
+            let known = loaded.rows.get(id).copied();
+            let project = &loaded.root.project;
+            let row = task_row(project, file, known)?;
+            if let Some(at) = row.claimable_at {
+                if at <= told.now {
+                    *written.open.entry((project.clone(), row.topic.clone())).or_default() += 1;
+                } else if row.worker.is_none() {
+                    written.later.push((at, project.clone(), row.topic.clone()));
+                }
+            }
+            written.due.extend(row.lapse_at);
+            let revision = if *fresh { row.revision } else { row.revision + 1 };
+            loaded.rows.insert(id.clone(), super::trees::TaskRow { revision, position: row.position });
+            if *fresh { new.push(row) } else { changed.push(row) }
+        }
+        if !new.is_empty() {
+            external_tasks::insert(tx, &new).await?;
+        }
+        if !changed.is_empty() {
+            external_tasks::update(tx, &changed).await?;
+        }
+        if !self.steps.is_empty() {
+            let rows: Vec<StepRow> = self.steps.values().map(|step| step_row(step, told)).collect::<Result<_>>()?;
+            steps::upsert(tx, &rows).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is to be written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.changed.is_empty()
+    }
+}
+
+/// What the commit makes ready.
+#[derive(Default)]
+pub(super) struct Written {
+    /// (project, topic): how many tasks may be leased now.
+    pub open: HashMap<(String, String), usize>,
+    /// Work that opens later.
+    pub later: Vec<(i64, String, String)>,
+    /// Times at which a durable command is due.
+    pub due: Vec<i64>,
+    pub mail: Vec<MailboxRow>,
+    /// Whether anything was written at all.
+    pub changed: bool,
+}
+
+fn json<T: serde::Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| legation_store::Error::Corrupt { table: "row", id: error.to_string() })
+}
+
+fn instance_row(instance: &Instance) -> Result<InstanceRow> {
+    let parent = instance.parent.as_ref();
+    let (task, attempt, sequence) = match parent.map(|parent| &parent.cause) {
+        Some(Cause::Step { task, attempt, sequence, .. }) => {
+            (Some(task.0.clone()), Some(i64::from(*attempt)), Some(i64::from(*sequence)))
+        }
+        Some(Cause::Token(_)) | None => (None, None, None),
+    };
+    Ok(InstanceRow {
+        root: instance.id.root().to_owned(),
+        id: instance.id.0.clone(),
+        project: instance.project.clone(),
+        process: instance.process.clone(),
+        version: i64::from(instance.version),
+        status: instance.status.as_str().to_owned(),
+        suspended: instance.suspended,
+        business_key: instance.business_key.clone(),
+        parent: parent.map(|parent| parent.instance.0.clone()),
+        parent_task: task,
+        parent_attempt: attempt,
+        parent_sequence: sequence,
+        depth: i64::from(instance.depth),
+        initiator: Some(instance.initiator.clone()),
+        started_by: json(&instance.parent)?,
+        labels: json(&instance.labels)?,
+        error_code: instance.error.as_ref().map(|error| error.code.clone()),
+        incidents: instance.incidents.len() as i64,
+        started_at: instance.started_at,
+        ended_at: instance.ended_at,
+        updated_at: instance.updated_at,
+        revision: instance.revision as i64,
+        format: i64::from(instance.format),
+        snapshot: json(instance)?,
+    })
+}
+
+fn task_row(project: &str, file: &TaskFile, known: Option<super::trees::TaskRow>) -> Result<ExternalTaskRow> {
+    let task = &file.task;
+    let lease = task.lease.as_ref();
+    let retired = task.retired.as_ref();
+    Ok(ExternalTaskRow {
+        root: task.id.root().to_owned(),
+        id: task.id.0.clone(),
+        project: project.to_owned(),
+        instance: task.id.instance().0,
+        node: task.node.clone(),
+        topic: task.topic.clone(),
+        agent: task.agent,
+        priority: i64::from(task.priority),
+        position: known.map_or(task.created_at, |known| known.position),
+        lease_no: i64::from(task.lease_no),
+        lease_random: lease.map(|lease| lease.random.clone()),
+        worker: lease.map(|lease| lease.worker.clone()),
+        credential: lease.map(|lease| lease.credential.clone()),
+        locked_until: lease.map(|lease| lease.until),
+        lock_ms: lease.map(|lease| lease.duration_ms),
+        claimable_at: task::claimable_at(file),
+        expiries: i64::from(task.expiries),
+        lapse_at: task::lapse_at(file),
+        attempt: i64::from(task.attempt),
+        retired: retired.is_some(),
+        outcome: retired.map(|retired| outcome(retired.outcome).to_owned()),
+        created_at: task.created_at,
+        ended_at: retired.map(|retired| retired.at),
+        traceparent: task.traceparent.clone(),
+        revision: known.map_or(0, |known| known.revision),
+        body: json(task)?,
+    })
+}
+
+fn outcome(outcome: task::TaskOutcome) -> &'static str {
+    match outcome {
+        task::TaskOutcome::Completed => "COMPLETED",
+        task::TaskOutcome::Failed => "FAILED",
+        task::TaskOutcome::Cancelled => "CANCELLED",
+    }
+}
+
+fn step_row(step: &Step, told: &Told<'_>) -> Result<StepRow> {
+    let word = |value: String| value.trim_matches('"').to_owned();
+    Ok(StepRow {
+        root: step.task.root().to_owned(),
+        task: step.task.0.clone(),
+        attempt: i64::from(step.attempt),
+        sequence: i64::from(step.sequence),
+        instance: step.task.instance().0,
+        kind: word(json(&step.kind)?),
+        state: word(json(&step.state)?),
+        tool_ref: Some(step.tool_ref.clone()),
+        settled: step.settled.map(i64::from),
+        request_digest: step.request_digest.clone(),
+        effective_digest: step.effective_digest.clone(),
+        grant_lease: step.grant.as_ref().map(|(number, _)| i64::from(*number)),
+        reused_from: step.reused_from.map(|(_, sequence)| i64::from(sequence)),
+        child: step.child.as_ref().map(|child| child.0.clone()),
+        late_result: step.late_result.as_ref().map(json).transpose()?,
+        resolved_by: step.resolved_by.clone(),
+        writer: told.writer.to_owned(),
+        batch_no: told.batch_no,
+        started_at: step.started_at,
+        ended_at: step.ended_at,
+        body: json(step)?,
+    })
+}
+
+fn timer_row(root: &str, project: &str, timer: &Timer) -> TimerRow {
+    TimerRow {
+        root: root.to_owned(),
+        id: timer.id.clone(),
+        project: project.to_owned(),
+        instance: timer.instance.0.clone(),
+        node: Some(timer.node.clone()),
+        kind: "FIRE".to_owned(),
+        due_at: timer.due_at,
+        held: false,
+        body: "{}".to_owned(),
+    }
+}
+
+fn human_row(root: &str, project: &str, human: &HumanTask) -> Result<TaskRow> {
+    Ok(TaskRow {
+        root: root.to_owned(),
+        id: human.id.clone(),
+        project: project.to_owned(),
+        instance: human.instance.0.clone(),
+        node: human.node.clone(),
+        kind: match human.kind {
+            legation_kernel::effect::HumanKind::Human => "human",
+            legation_kernel::effect::HumanKind::Approval => "approval",
+        }
+        .to_owned(),
+        state: "OPEN".to_owned(),
+        groups: json(&human.groups)?,
+        users: json(&human.users)?,
+        external_task: human.task.as_ref().map(|task| task.0.clone()),
+        attempt: human.attempt.map(i64::from),
+        sequence: human.sequence.map(i64::from),
+        digest: human.digest.clone(),
+        due_at: human.due_at,
+        created_at: human.created_at,
+        ended_at: None,
+        decided_by: None,
+        outcome: None,
+        comment: None,
+        body: json(human)?,
+    })
+}
+
+fn end_human(row: &mut TaskRow, end: &HumanEnd) {
+    row.state = end.state.to_owned();
+    row.decided_by.clone_from(&end.by);
+    row.outcome.clone_from(&end.outcome);
+    row.comment.clone_from(&end.comment);
+    row.ended_at = Some(end.at);
+}
+
+async fn end_humans(tx: &mut Tx, ends: &[HumanEnd]) -> Result<()> {
+    if ends.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<Key> = ends.iter().map(|end| Key::new(root_of(&end.id), &end.id)).collect();
+    let mut rows = tasks::get_many(tx, &keys).await?;
+    for row in &mut rows {
+        if let Some(end) = ends.iter().find(|end| end.id == row.id) {
+            end_human(row, end);
+        }
+    }
+    tasks::update(tx, &rows).await
+}
+
+fn incident_row(root: &str, project: &str, incident: &Incident) -> Result<IncidentRow> {
+    let body = serde_json::json!({ "attempt": incident.attempt });
+    Ok(IncidentRow {
+        root: root.to_owned(),
+        id: incident.id.clone(),
+        project: project.to_owned(),
+        instance: incident.instance.0.clone(),
+        node: Some(incident.node.clone()),
+        external_task: incident.task.as_ref().map(|task| task.0.clone()),
+        sequence: incident.sequence.map(i64::from),
+        kind: if incident.notice { "notice" } else { "incident" }.to_owned(),
+        code: incident.code.clone(),
+        message: incident.message.clone(),
+        state: "OPEN".to_owned(),
+        created_at: incident.created_at,
+        resolved_at: None,
+        resolved_by: None,
+        resolution: None,
+        body: json(&body)?,
+    })
+}
+
+fn end_incident(row: &mut IncidentRow, by: &str, resolution: &str, now: i64) -> Result<()> {
+    row.state = "RESOLVED".to_owned();
+    row.resolved_at = Some(now);
+    row.resolved_by = Some(by.to_owned());
+    row.resolution = Some(json(&resolution)?);
+    Ok(())
+}
+
+async fn end_incidents(tx: &mut Tx, ends: &[(String, String, String)], now: i64) -> Result<()> {
+    let mut rows = Vec::new();
+    for (id, by, resolution) in ends {
+        if let Some(mut row) = incidents::get(tx, root_of(id), id).await? {
+            end_incident(&mut row, by, resolution, now)?;
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    incidents::update(tx, &rows).await
+}
+
+fn mail_row(root: &str, told: &Told<'_>, mail: &Mail) -> Result<MailboxRow> {
+    let (kind, key) = match mail {
+        Mail::ChildDone { child } => ("CHILD_DONE", child.0.clone()),
+        Mail::Continue { instance } => ("CONTINUE", format!("{instance}:{}", told.command_id)),
+    };
+    Ok(MailboxRow {
+        root: root.to_owned(),
+        id: format!("{kind}:{key}"),
+        project: told.project.to_owned(),
+        kind: kind.to_owned(),
+        key,
+        due_at: Some(told.now),
+        tries: 0,
+        body: json(mail)?,
+    })
+}
