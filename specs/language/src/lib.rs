@@ -1,6 +1,7 @@
 //! The documents people write: parsed, validated, frozen.
 
 pub mod canonical;
+pub mod documents;
 pub mod duration;
 pub mod expr;
 pub mod model;
