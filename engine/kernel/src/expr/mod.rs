@@ -43,7 +43,7 @@ impl Scope for BTreeMap<String, Value> {
     }
 }
 
-/// Steps that evaluations may still take. A step is an evaluated expression, an element visited, or 64 bytes
+/// Steps that evaluations may still take. A step is a call, an element visited or built, or 64 bytes read or
 /// produced; one budget may serve several evaluations.
 #[derive(Clone, Debug)]
 pub struct Budget {

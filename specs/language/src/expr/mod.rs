@@ -3,6 +3,7 @@
 //! Evaluation is the kernel's; this side compiles, bounds the cost and says what is read.
 
 mod ast;
+mod build;
 mod cost;
 mod functions;
 pub(crate) mod lexer;

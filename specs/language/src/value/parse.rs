@@ -308,6 +308,9 @@ fn assemble(negative: bool, whole: &str, fraction: &str, exponent: i64) -> Optio
         mantissa = mantissa.checked_mul(10_i128.checked_pow(u32::try_from(-scale).ok()?)?)?;
         scale = 0;
     }
+    if mantissa >= 10_i128.pow(28) {
+        return None;
+    }
     let signed = if negative { -mantissa } else { mantissa };
     Decimal::try_from_i128_with_scale(signed, u32::try_from(scale).ok()?).ok()
 }
