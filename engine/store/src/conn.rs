@@ -186,7 +186,7 @@ impl Conn {
                 let mut total = 0;
                 for (chunk, part) in chunks(rows) {
                     let arguments = sqlite_arguments(part.iter().flatten())?;
-                    let text = sql.sqlite_text(0, width, chunk);
+                    let text = sql.sqlite_text(width, chunk);
                     match sqlx::query_with(text, arguments).execute(&mut *conn).await {
                         Ok(done) => total += done.rows_affected(),
                         Err(error) => return self.note(Err(error)),
@@ -195,7 +195,7 @@ impl Conn {
                 Ok(total)
             }
             Raw::Postgres(conn) => {
-                let text = sql.postgres_text(0, width);
+                let text = sql.postgres_text(width);
                 sqlx::query_with(text, postgres_arguments(&[], rows)?)
                     .execute(conn)
                     .await
@@ -209,7 +209,6 @@ impl Conn {
     pub(crate) async fn bulk_fetch<T: FromAny>(
         &mut self,
         sql: &'static Bulk,
-        scalars: &[Arg<'_>],
         rows: &[Vec<Arg<'_>>],
     ) -> Result<Vec<T>> {
         let Some(width) = rows.first().map(Vec::len) else {
@@ -219,8 +218,8 @@ impl Conn {
             Raw::Sqlite(conn) => {
                 let mut found = Vec::new();
                 for (chunk, part) in chunks(rows) {
-                    let arguments = sqlite_arguments(scalars.iter().chain(part.iter().flatten()))?;
-                    let text = sql.sqlite_text(scalars.len(), width, chunk);
+                    let arguments = sqlite_arguments(part.iter().flatten())?;
+                    let text = sql.sqlite_text(width, chunk);
                     match sqlx::query_as_with::<Sqlite, T, _>(text, arguments)
                         .fetch_all(&mut *conn)
                         .await
@@ -232,8 +231,8 @@ impl Conn {
                 Ok(found)
             }
             Raw::Postgres(conn) => {
-                let text = sql.postgres_text(scalars.len(), width);
-                sqlx::query_as_with::<Postgres, T, _>(text, postgres_arguments(scalars, rows)?)
+                let text = sql.postgres_text(width);
+                sqlx::query_as_with::<Postgres, T, _>(text, postgres_arguments(&[], rows)?)
                     .fetch_all(conn)
                     .await
             }

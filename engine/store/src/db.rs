@@ -122,6 +122,7 @@ impl Db {
             ("enable_hashjoin", "off"),
             ("enable_mergejoin", "off"),
             ("jit", "off"),
+            ("plan_cache_mode", "force_generic_plan"),
             // An engine that hangs in a transaction must not hold the roots' locks for ever.
             ("idle_in_transaction_session_timeout", "30000"),
         ]);

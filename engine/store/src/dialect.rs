@@ -3,7 +3,9 @@
 //! Statements are written once, in the file of their table, with these marks:
 //! - `{columns}`, `{t.columns}`: the table's columns, bare or with the alias `t`;
 //! - `{rows}`: the rows of a [`Bulk`] statement, `VALUES (…), (…)` or `SELECT * FROM UNNEST(…)`;
-//! - `{for_update}`, `{skip_locked}`: row locks of PostgreSQL, nothing on SQLite, which has one writer;
+//! - `{for_update}`: row locks of PostgreSQL, nothing on SQLite, which has one writer;
+//! - `{roots}`: on PostgreSQL `root = ANY($1)`, the first column of the rows of a [`Bulk`] statement, so that no plan
+//!   made while a table was empty reads the whole of it later;
 //! - `{texts:3}`: the list of strings bound as `$3`.
 
 use std::sync::OnceLock;
@@ -133,8 +135,7 @@ impl Sql {
 /// statement cache holds four texts a statement and a batch costs few hops to the connection's thread.
 pub(crate) const CHUNKS: [usize; 4] = [64, 16, 4, 1];
 
-/// A statement over many rows: UNNEST over arrays on PostgreSQL, chunks of VALUES on SQLite.
-/// `$1..$k` are scalars; the rows follow them.
+/// A statement over many rows: UNNEST over arrays on PostgreSQL, chunks of VALUES on SQLite. It has no other values.
 pub(crate) struct Bulk {
     columns: &'static str,
     text: &'static str,
@@ -152,26 +153,22 @@ impl Bulk {
         }
     }
 
-    pub(crate) fn sqlite_text(&'static self, scalars: usize, width: usize, chunk: usize) -> &'static str {
+    /// Its marks have no numbers: SQLite looks numbered ones up in a list, for every value of every row.
+    pub(crate) fn sqlite_text(&'static self, width: usize, chunk: usize) -> &'static str {
         self.sqlite[chunk].get_or_init(|| {
-            let row = |n: usize| {
-                let first = scalars + n * width;
-                let marks: Vec<String> = (1..=width).map(|column| format!("${}", first + column)).collect();
-                format!("({})", marks.join(", "))
-            };
-            let rows: Vec<String> = (0..CHUNKS[chunk]).map(row).collect();
-            let text = self
-                .text
-                .replace("{rows}", &format!("VALUES {}", rows.join(", ")));
-            translate(&text, self.columns, Dialect::Sqlite)
+            let row = format!("({})", vec!["?"; width].join(", "));
+            let rows = vec![row.as_str(); CHUNKS[chunk]].join(", ");
+            translate(
+                &self.text.replace("{rows}", &format!("VALUES {rows}")),
+                self.columns,
+                Dialect::Sqlite,
+            )
         })
     }
 
-    pub(crate) fn postgres_text(&'static self, scalars: usize, width: usize) -> &'static str {
+    pub(crate) fn postgres_text(&'static self, width: usize) -> &'static str {
         self.postgres.get_or_init(|| {
-            let marks: Vec<String> = (1..=width)
-                .map(|column| format!("${}", scalars + column))
-                .collect();
+            let marks: Vec<String> = (1..=width).map(|column| format!("${column}")).collect();
             let text = self
                 .text
                 .replace("{rows}", &format!("SELECT * FROM UNNEST({})", marks.join(", ")));
@@ -186,15 +183,15 @@ pub(crate) fn translate(text: &str, columns: &str, dialect: Dialect) -> String {
         .split(", ")
         .map(|column| format!("t.{}", column.trim()))
         .collect();
-    let (for_update, skip_locked) = match dialect {
-        Dialect::Sqlite => ("", ""),
-        Dialect::Postgres => ("FOR UPDATE OF t", "FOR UPDATE OF t SKIP LOCKED"),
+    let (for_update, roots) = match dialect {
+        Dialect::Sqlite => ("", "TRUE"),
+        Dialect::Postgres => ("FOR UPDATE OF t", "root = ANY($1)"),
     };
     let mut text = text
         .replace("{columns}", columns)
         .replace("{t.columns}", &aliased.join(", "))
         .replace("{for_update}", for_update)
-        .replace("{skip_locked}", skip_locked);
+        .replace("{roots}", roots);
     while let Some(start) = text.find("{texts:") {
         let Some(length) = text[start..].find('}') else {
             break;

@@ -237,7 +237,7 @@ pub async fn update_leases(tx: &mut Tx, rows: &[LeaseUpdate]) -> Result<Vec<Key>
             .to_vec()
         })
         .collect();
-    tx.bulk_fetch(&UPDATE, &[], &values).await
+    tx.bulk_fetch(&UPDATE, &values).await
 }
 
 /// One task.
@@ -257,7 +257,7 @@ pub async fn get_many(tx: &mut Tx, keys: &[Key]) -> Result<Vec<ExternalTaskRow>>
          SELECT {t.columns} FROM v CROSS JOIN external_tasks AS t
          WHERE t.root = v.root AND t.id = v.id {for_update}",
     );
-    tx.bulk_fetch(&GET, &[], &key_rows(keys)).await
+    tx.bulk_fetch(&GET, &key_rows(keys)).await
 }
 
 /// Every open task of a tree with its body, locked against a fetch: for cancelling and suspending.

@@ -65,7 +65,7 @@ pub async fn reserve(tx: &mut Tx, rows: &[IdempotencyRow]) -> Result<Vec<Idempot
     let mut sorted: Vec<&IdempotencyRow> = rows.iter().collect();
     sorted.sort_by(|a, b| a.key().cmp(&b.key()));
     let values: Vec<_> = sorted.iter().map(|row| row.args()).collect();
-    let new: Vec<IdempotencyRow> = tx.bulk_fetch(&RESERVE, &[], &values).await?;
+    let new: Vec<IdempotencyRow> = tx.bulk_fetch(&RESERVE, &values).await?;
     if new.len() == rows.len() {
         return Ok(Vec::new());
     }
@@ -75,7 +75,7 @@ pub async fn reserve(tx: &mut Tx, rows: &[IdempotencyRow]) -> Result<Vec<Idempot
         .filter(is_old)
         .map(|row| args![&row.project, &row.principal, &row.operation, &row.key].to_vec())
         .collect();
-    tx.bulk_fetch(&GET, &[], &old).await
+    tx.bulk_fetch(&GET, &old).await
 }
 
 /// Writes the answers of reserved keys.

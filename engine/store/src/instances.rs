@@ -207,7 +207,7 @@ pub async fn get_many(conn: &mut Conn, keys: &[Key]) -> Result<Vec<InstanceRow>>
         "WITH v(root, id) AS ({rows})
          SELECT {t.columns} FROM v CROSS JOIN instances AS t WHERE t.root = v.root AND t.id = v.id",
     );
-    conn.bulk_fetch(&GET, &[], &key_rows(keys)).await
+    conn.bulk_fetch(&GET, &key_rows(keys)).await
 }
 
 /// All instances of a tree, without snapshots, oldest first.

@@ -75,9 +75,9 @@ pub async fn take(tx: &mut Tx, keys: &[Key]) -> Result<Vec<MailboxRow>> {
     static TAKE: Bulk = Bulk::new(
         COLUMNS,
         "WITH v(root, id) AS ({rows})
-         DELETE FROM mailbox WHERE (root, id) IN (SELECT root, id FROM v) RETURNING {columns}",
+         DELETE FROM mailbox WHERE {roots} AND (root, id) IN (SELECT root, id FROM v) RETURNING {columns}",
     );
-    tx.bulk_fetch(&TAKE, &[], &key_rows(keys)).await
+    tx.bulk_fetch(&TAKE, &key_rows(keys)).await
 }
 
 /// Counts a try, in a commit of its own before the command runs, and makes it due again at `due_at` should the

@@ -74,7 +74,7 @@ pub async fn get_many(conn: &mut Conn, keys: &[PayloadKey]) -> Result<Vec<Payloa
         .iter()
         .map(|key| args![&key.root, &key.owner, &key.digest].to_vec())
         .collect();
-    conn.bulk_fetch(&GET, &[], &rows).await
+    conn.bulk_fetch(&GET, &rows).await
 }
 
 /// Forgets everything of these owners and counts it.
@@ -82,7 +82,7 @@ pub async fn delete_by_owner(tx: &mut Tx, owners: &[Key]) -> Result<u64> {
     static DELETE: Bulk = Bulk::new(
         COLUMNS,
         "WITH v(root, owner) AS ({rows})
-         DELETE FROM payloads WHERE (root, owner) IN (SELECT root, owner FROM v)",
+         DELETE FROM payloads WHERE {roots} AND (root, owner) IN (SELECT root, owner FROM v)",
     );
     tx.bulk(&DELETE, &key_rows(owners)).await
 }

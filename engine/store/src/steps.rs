@@ -142,7 +142,7 @@ pub async fn list_for_tasks(conn: &mut Conn, tasks: &[Key]) -> Result<Vec<StepRo
         "WITH v(root, task) AS ({rows})
          SELECT {t.columns} FROM v CROSS JOIN steps AS t WHERE t.root = v.root AND t.task = v.task",
     );
-    let mut steps: Vec<StepRow> = conn.bulk_fetch(&LIST, &[], &crate::conn::key_rows(tasks)).await?;
+    let mut steps: Vec<StepRow> = conn.bulk_fetch(&LIST, &crate::conn::key_rows(tasks)).await?;
     steps.sort_by(|a, b| {
         (&a.root, &a.task, a.attempt, a.sequence).cmp(&(&b.root, &b.task, b.attempt, b.sequence))
     });

@@ -160,7 +160,7 @@ pub async fn update(tx: &mut Tx, rows: &[TaskRow]) -> Result<()> {
     static FORGET: Bulk = Bulk::new(
         COLUMNS,
         "WITH v(root, id) AS ({rows})
-         DELETE FROM task_candidates WHERE (root, task) IN (SELECT root, id FROM v)",
+         DELETE FROM task_candidates WHERE {roots} AND (root, task) IN (SELECT root, id FROM v)",
     );
     let values: Vec<_> = rows.iter().map(TaskRow::args).collect();
     if tx.bulk(&UPDATE, &values).await? != rows.len() as u64 {
@@ -201,7 +201,7 @@ pub async fn get_many(conn: &mut Conn, keys: &[Key]) -> Result<Vec<TaskRow>> {
         "WITH v(root, id) AS ({rows})
          SELECT {t.columns} FROM v CROSS JOIN tasks AS t WHERE t.root = v.root AND t.id = v.id",
     );
-    conn.bulk_fetch(&GET, &[], &key_rows(keys)).await
+    conn.bulk_fetch(&GET, &key_rows(keys)).await
 }
 
 /// One page of a project's tasks, newest first.

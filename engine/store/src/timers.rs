@@ -58,7 +58,7 @@ pub async fn insert(tx: &mut Tx, rows: &[TimerRow]) -> Result<()> {
 pub async fn delete(tx: &mut Tx, keys: &[Key]) -> Result<u64> {
     static DELETE: Bulk = Bulk::new(
         COLUMNS,
-        "WITH v(root, id) AS ({rows}) DELETE FROM timers WHERE (root, id) IN (SELECT root, id FROM v)",
+        "WITH v(root, id) AS ({rows}) DELETE FROM timers WHERE {roots} AND (root, id) IN (SELECT root, id FROM v)",
     );
     tx.bulk(&DELETE, &key_rows(keys)).await
 }
@@ -84,9 +84,9 @@ pub async fn take(tx: &mut Tx, keys: &[Key]) -> Result<Vec<TimerRow>> {
     static TAKE: Bulk = Bulk::new(
         COLUMNS,
         "WITH v(root, id) AS ({rows})
-         DELETE FROM timers WHERE (root, id) IN (SELECT root, id FROM v) RETURNING {columns}",
+         DELETE FROM timers WHERE {roots} AND (root, id) IN (SELECT root, id FROM v) RETURNING {columns}",
     );
-    tx.bulk_fetch(&TAKE, &[], &key_rows(keys)).await
+    tx.bulk_fetch(&TAKE, &key_rows(keys)).await
 }
 
 /// Holds an instance's timers (`true`) or lets them go on, and counts them.

@@ -53,17 +53,17 @@ async fn claim_sqlite(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Result<
     );
     static LEASE: Bulk = Bulk::new(
         COLUMNS,
-        "WITH v(root, id, lease_no, random) AS ({rows})
+        "WITH v(root, id, lease_no, random, worker, credential, now, lock_ms) AS ({rows})
          UPDATE external_tasks AS t
-         SET lease_no = t.lease_no + 1, lease_random = v.random, worker = $2, credential = $3,
-             locked_until = $1 + $4, lock_ms = $4,
+         SET lease_no = t.lease_no + 1, lease_random = v.random, worker = v.worker, credential = v.credential,
+             locked_until = v.now + v.lock_ms, lock_ms = v.lock_ms,
              expiries = t.expiries + (t.worker IS NOT NULL),
-             claimable_at = CASE WHEN t.expiries + (t.worker IS NOT NULL) < 5 THEN $1 + $4 END,
-             lapse_at = CASE WHEN t.expiries + (t.worker IS NOT NULL) >= 5 THEN $1 + 2 * $4 END,
+             claimable_at = CASE WHEN t.worker IS NULL OR t.expiries < 4 THEN v.now + v.lock_ms END,
+             lapse_at = CASE WHEN t.worker IS NOT NULL AND t.expiries >= 4 THEN v.now + 2 * v.lock_ms END,
              revision = t.revision + 1
          FROM v
          WHERE t.root = v.root AND t.id = v.id AND t.lease_no = v.lease_no
-           AND t.claimable_at IS NOT NULL AND t.claimable_at <= $1 AND t.expiries < 5
+           AND t.claimable_at IS NOT NULL AND t.claimable_at <= v.now AND t.expiries < 5
          RETURNING {columns}",
     );
     let mut found: Vec<(String, String, i64, i64, i64)> = Vec::new();
@@ -81,10 +81,22 @@ async fn claim_sqlite(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Result<
     let rows: Vec<_> = found
         .iter()
         .zip(&request.randoms)
-        .map(|((root, id, lease_no, ..), random)| args![root, id, *lease_no, random].to_vec())
+        .map(|((root, id, lease_no, ..), random)| {
+            let (worker, credential) = (&request.worker, &request.credential);
+            args![
+                root,
+                id,
+                *lease_no,
+                random,
+                worker,
+                credential,
+                request.now,
+                request.lock_ms
+            ]
+            .to_vec()
+        })
         .collect();
-    let scalars = args![request.now, &request.worker, &request.credential, request.lock_ms];
-    tx.bulk_fetch(&LEASE, &scalars, &rows).await
+    tx.bulk_fetch(&LEASE, &rows).await
 }
 
 /// MATERIALIZED, because a sub-query may run twice and lease one task to two; the outer statement repeats the
