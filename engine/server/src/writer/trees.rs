@@ -62,6 +62,12 @@ impl Loaded {
 /// The task of a row: leases and expiries are the row's, since a fetch writes only those.
 pub(super) fn task_of(row: &ExternalTaskRow) -> Result<Task> {
     let mut task: Task = parse("external_tasks", &row.id, &row.body)?;
+    if row.lease_no as u32 > task.lease_no {
+        // A lease that was taken since the task was written: what `task::take` does to the rest of it.
+        task.available_at = None;
+        task.parked = false;
+        task.news = false;
+    }
     task.lease_no = row.lease_no as u32;
     task.expiries = row.expiries as u32;
     task.lease = match (&row.worker, row.locked_until) {
