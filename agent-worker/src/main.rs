@@ -61,7 +61,8 @@ async fn main() -> anyhow::Result<()> {
     logs::init(arguments.json_logs);
     let config = read_config(arguments.config.as_deref())?;
     let key = read_key(&arguments.key_file)?;
-    let client = Client::new(&arguments.url, key.expose())?;
+    // A result that is known outlives an engine that is away for a while.
+    let client = Client::new(&arguments.url, key.expose())?.with_patience(Duration::from_secs(300));
 
     let script = arguments.script.clone().map(|path| path.display().to_string());
     let env: Env = Arc::new(move |name: &str| match (name, &script) {

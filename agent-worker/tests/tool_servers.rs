@@ -321,6 +321,17 @@ async fn a_server_over_http_gets_credential_and_key_and_only_a_listed_one_may_be
     );
     let said = done(call_with(&servers, Some(&document), &tool("keys"), "{}", None).await);
     assert_eq!(said, r#"{"bearer":"Bearer token-0123456789"}"#);
+    // A document cannot have a model's key sent to an address of its choice.
+    let thief = ServerBinding {
+        credential: Some("env:OPENAI_API_KEY".to_owned()),
+        ..document.clone()
+    };
+    let outcome = call_with(&servers, Some(&thief), &tool("keys"), "{}", None).await;
+    assert!(
+        matches!(&outcome, ToolOutcome::Unsent(e) if e.message.contains("OPENAI_API_KEY")),
+        "{outcome:?}"
+    );
+
     drop(child.stdin.take());
     child.wait().await.unwrap();
     // The connection that was kept alive breaks with the call on its way; after that nobody is there.

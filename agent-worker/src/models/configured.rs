@@ -1,7 +1,7 @@
 //! From the name that a node asks for to a model that answers: override, alias, `provider:model`, or a
 //! name that tells its provider.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -118,6 +118,20 @@ pub fn addresses(config: &ModelsConfig, env: &dyn Fn(&str) -> Option<String>) ->
     all
 }
 
+/// The environment variables that hold keys of models.
+pub fn key_variables(config: &ModelsConfig) -> HashSet<String> {
+    let providers = [Provider::OpenAi, Provider::Anthropic, Provider::Gemini];
+    let usual = providers
+        .iter()
+        .filter_map(|p| p.key_variable())
+        .map(str::to_owned);
+    let own = config
+        .aliases
+        .values()
+        .filter_map(|a| a.key.as_ref()?.strip_prefix("env:").map(str::to_owned));
+    usual.chain(own).collect()
+}
+
 impl Models {
     pub fn new(config: ModelsConfig, env: Env, outgoing: Outgoing) -> Self {
         Self {
@@ -134,7 +148,7 @@ impl Models {
             .map(str::to_owned)
             .or_else(|| self.config.default.clone());
         own.or_else(|| self.override_all())
-            .or_else(|| self.from_environment())
+            .or_else(|| self.configured_provider())
             .unwrap_or_default()
     }
 
@@ -144,7 +158,7 @@ impl Models {
     }
 
     /// The provider whose key is there, when nothing else says which.
-    fn from_environment(&self) -> Option<String> {
+    fn configured_provider(&self) -> Option<String> {
         let set = |name: &str| (self.env)(name).is_some_and(|v| !v.is_empty());
         let found = [
             ("OPENAI_API_KEY", "openai"),
@@ -163,7 +177,7 @@ impl Models {
         match self.override_all() {
             Some(name) => format!("every node's model is replaced by '{name}'"),
             None => {
-                let default = self.config.default.clone().or_else(|| self.from_environment());
+                let default = self.config.default.clone().or_else(|| self.configured_provider());
                 format!("default model: {}", default.as_deref().unwrap_or("none"))
             }
         }

@@ -14,7 +14,7 @@
 //!   text: "Refunded as ${result/payout_id}."
 //! ```
 //!
-//! The whole format is in `docs/` and in the types below.
+//! The whole format is in the README of this crate and in the types below.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -124,9 +124,14 @@ pub(super) fn retry_after(headers: &HeaderMap, body: &str) -> Option<Duration> {
         if let Ok(seconds) = value.parse::<f64>() {
             return positive(seconds);
         }
-        if let Ok(date) = chrono::DateTime::parse_from_rfc2822(value) {
-            let seconds = date.timestamp() - chrono::Utc::now().timestamp();
-            return Some(Duration::from_secs(seconds.max(0).unsigned_abs()));
+        // By the provider's own clock: ours may differ.
+        let date = |text: &str| {
+            chrono::DateTime::parse_from_rfc2822(text)
+                .ok()
+                .map(|d| d.timestamp())
+        };
+        if let (Some(at), Some(now)) = (date(value), header("date").and_then(date)) {
+            return Some(Duration::from_secs((at - now).max(0).unsigned_abs()));
         }
     }
     let parsed: serde_json::Value = serde_json::from_str(body).ok()?;
@@ -251,8 +256,9 @@ mod tests {
             retry_after(&headers("retry-after-ms", "1500"), ""),
             Some(Duration::from_millis(1500))
         );
-        let past = headers("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT");
-        assert_eq!(retry_after(&past, ""), Some(Duration::ZERO));
+        let mut date = headers("retry-after", "Wed, 21 Oct 2015 07:28:30 GMT");
+        date.insert("date", "Wed, 21 Oct 2015 07:28:00 GMT".parse().unwrap());
+        assert_eq!(retry_after(&date, ""), Some(Duration::from_secs(30)));
         let gemini = r#"{"error":{"code":429,"details":[{"@type":"x"},{"retryDelay":"34.5s"}]}}"#;
         assert_eq!(
             retry_after(&HeaderMap::new(), gemini),

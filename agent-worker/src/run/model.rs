@@ -42,7 +42,9 @@ impl Run {
         let mut waits: Vec<Duration> = Vec::new();
         while !queue.is_empty() {
             let name = queue.remove(0);
-            self.begin_turn(sequence, &name, &request).await?;
+            if !self.begin_turn(sequence, &name, &request).await? {
+                return Ok(());
+            }
             let error = match self.turn(&name, conversation).await? {
                 Ok(turn) => return self.said(sequence, &name, turn).await,
                 Err(error) => error,
@@ -70,8 +72,9 @@ impl Run {
         names
     }
 
-    /// In the single form: the engine's limits answer an error there and record nothing.
-    async fn begin_turn(&mut self, sequence: u32, name: &str, request: &ModelRequest) -> Go<()> {
+    /// In the single form: the engine's limits answer an error there and record nothing. False when the step
+    /// has its answer already: a late result of the lease before this one (D40).
+    async fn begin_turn(&mut self, sequence: u32, name: &str, request: &ModelRequest) -> Go<bool> {
         let step = StepInput {
             sequence,
             kind: StepKind::Model,
@@ -93,8 +96,8 @@ impl Run {
         };
         let error = match self.shared.engine.steps(&self.lease, &body).await {
             Ok(answer) => {
-                self.take(&[step], answer)?;
-                return Ok(());
+                let answers = self.take(&[step], answer)?;
+                return Ok(answers.iter().all(|a| a.state == StepState::Started));
             }
             Err(error) => error,
         };

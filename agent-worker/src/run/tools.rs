@@ -144,15 +144,21 @@ impl Run {
         if results.is_empty() {
             return Ok(());
         }
-        match self.send(results).await {
-            Err(Stop::Engine(error)) if !error.lease_is_over() => {
-                let Some(problem) = error.problem().cloned() else {
-                    return Err(Stop::Engine(error));
-                };
-                self.reread(&problem).await
+        let error = match self.send(results.clone()).await {
+            Err(Stop::Engine(error)) if !error.lease_is_over() => error,
+            sent => return sent.map(|_| ()),
+        };
+        let Some(problem) = error.problem().cloned() else {
+            return Err(Stop::Engine(error));
+        };
+        // One refused result must not take the others with it.
+        for result in if results.len() > 1 { results } else { Vec::new() } {
+            match self.send(vec![result]).await {
+                Err(Stop::Engine(error)) if error.problem().is_some() && !error.lease_is_over() => {}
+                sent => drop(sent?),
             }
-            sent => sent.map(|_| ()),
         }
+        self.reread(&problem).await
     }
 
     /// The step that reports a call, or none when nobody knows whether it happened.

@@ -10,7 +10,7 @@ mod outcome;
 mod schema;
 mod stdio;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 
 use crate::config::{Config, Limits, Server, from_env};
 use crate::http::Outgoing;
-use crate::models::configured::Env;
+use crate::models::configured::{Env, key_variables};
 use connection::{Connection, Target};
 
 pub use outcome::{CallError, LOST, Text, ToolOutcome};
@@ -50,6 +50,8 @@ pub struct ToolServers {
     env: Env,
     outgoing: Outgoing,
     slots: Mutex<HashMap<String, Arc<Slot>>>,
+    /// Variables with keys of models; no document may send them anywhere.
+    own_keys: HashSet<String>,
 }
 
 #[derive(Default)]
@@ -66,6 +68,7 @@ impl ToolServers {
             env,
             outgoing,
             slots: Mutex::default(),
+            own_keys: key_variables(&config.models),
         }
     }
 
@@ -157,9 +160,9 @@ impl ToolServers {
     }
 
     /// Where a server is; the worker's own entry wins over the document's.
-    fn target(&self, name: &str, binding: Option<&ServerBinding>) -> Result<(Target, String), CallError> {
+    fn target(&self, server: &str, binding: Option<&ServerBinding>) -> Result<(Target, String), CallError> {
         let unreachable = |message: String| CallError::new("TOOL_SERVER_UNREACHABLE", message);
-        let own = self.config.get(name);
+        let own = self.config.get(server);
         if let Some(command) = own.and_then(|s| s.command.as_ref()) {
             let own = own.cloned().unwrap_or_default();
             let mut env = Vec::new();
@@ -178,7 +181,7 @@ impl ToolServers {
                 env,
                 cwd: own.cwd,
             };
-            return Ok((target, name.to_owned()));
+            return Ok((target, server.to_owned()));
         }
         let document = binding.filter(|b| b.transport == Transport::StreamableHttp);
         let url = own
@@ -186,20 +189,28 @@ impl ToolServers {
             .or_else(|| document.and_then(|b| b.url.clone()));
         let Some(url) = url else {
             return Err(unreachable(format!(
-                "tool server '{name}' is not configured: add [servers.{name}] to legation-agent.toml"
+                "tool server '{server}' is not configured: add [servers.{server}] to legation-agent.toml"
             )));
         };
         let own_credential = own.and_then(|s| s.credential.clone());
-        // A document's credential goes only to the document's own address.
+        // A document's credential goes only to the document's own address, and never is a key of this worker.
         let from_document = document
             .filter(|b| b.url.as_deref() == Some(&url))
             .and_then(|b| b.credential.clone());
+        if let Some(name) = from_document.as_deref().and_then(|c| c.strip_prefix("env:"))
+            && own_credential.is_none()
+            && (self.own_keys.contains(name) || name.starts_with("LEGATION_"))
+        {
+            return Err(unreachable(format!(
+                "the document of tool server '{server}' asks for {name}, a key of the worker itself"
+            )));
+        }
         let reference = own_credential.or(from_document);
         let credential = match &reference {
             Some(reference) => Some(from_env(reference, &*self.env).map_err(|e| unreachable(e.to_string()))?),
             None => None,
         };
-        let identity = format!("{name} {url} {}", reference.unwrap_or_default());
+        let identity = format!("{server} {url} {}", reference.unwrap_or_default());
         Ok((Target::Address { url, credential }, identity))
     }
 

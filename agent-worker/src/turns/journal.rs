@@ -87,7 +87,7 @@ impl Ledger {
     /// Takes over what the engine answered to a step that was sent.
     pub fn record(&mut self, sent: &StepInput, answer: &StepAnswer) {
         let known = self.steps.get(&answer.sequence);
-        let refused = answer.problem.as_ref().map(|problem| raw_of(problem));
+        let refused = answer.problem.as_ref().map(raw_of);
         let step = StepView {
             attempt: None,
             sequence: answer.sequence,
