@@ -1,4 +1,5 @@
 // The engine's API as the demo uses it, and the two complaints that come in.
+import { setTimeout as sleep } from 'node:timers/promises';
 
 export const stories = {
   small: {
@@ -46,18 +47,31 @@ export class Client {
     }
   }
 
-  /** The events of one tree, as they are committed, until `signal` aborts. */
-  async *events(rootId, signal) {
-    const response = await fetch(`${this.url}/v1/events?rootId=${rootId}&after=`, { headers: this.#headers(), signal });
-    if (!response.ok) throw new Error(`the event feed answers ${response.status}`);
+  /** The project's events from now on, as they are committed. A broken connection goes on where it was. */
+  async *events() {
+    let last;
+    while (true) {
+      try {
+        for await (const message of this.#messages(last)) {
+          last = message.id ?? last;
+          if (message.data) yield JSON.parse(message.data);
+        }
+      } catch (error) {
+        if (error.refused) throw error;
+      }
+      await sleep(200);
+    }
+  }
+
+  async *#messages(last) {
+    const headers = { ...this.#headers(), ...(last && { 'last-event-id': last }) };
+    const response = await fetch(`${this.url}/v1/events`, { headers });
+    if (!response.ok) throw Object.assign(new Error(`the event feed answers ${response.status}`), { refused: true });
     let text = '';
     for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
       const messages = (text + chunk).split('\n\n');
       text = messages.pop();
-      for (const message of messages) {
-        const data = message.split('\n').filter((line) => line.startsWith('data:'));
-        if (data.length) yield JSON.parse(data.map((line) => line.slice(5)).join('\n'));
-      }
+      for (const message of messages) yield parse(message);
     }
   }
 
@@ -71,4 +85,14 @@ export class Client {
   #headers() {
     return { authorization: `Bearer ${this.key}`, 'content-type': 'application/json' };
   }
+}
+
+/** One server-sent message: its fields by name, several `data` lines as one. */
+function parse(message) {
+  const fields = {};
+  for (const line of message.split('\n')) {
+    const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+    if (name) fields[name] = fields[name] === undefined ? value : `${fields[name]}\n${value}`;
+  }
+  return fields;
 }

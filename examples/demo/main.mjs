@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, stories } from './client.mjs';
-import { approval, follow, heading, journal, lineage, note, timeline } from './narrate.mjs';
+import { approval, follow, heading, journal, lineage, note, timeline, watch } from './narrate.mjs';
 import { build, freePort, Processes, waitUntil } from './processes.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
@@ -49,6 +49,7 @@ async function main() {
   note('the agent worker starts the CRM (crm.mjs) as a tool server of its own');
 
   await deploy(dev);
+  watch(dev).catch((error) => note(`no live events: ${error.message}`));
   const small = await tell(dev, stories.small);
   const large = await tellWithApproval(dev, approver, stories.large, url);
 
@@ -60,7 +61,7 @@ async function main() {
     return;
   }
   heading('Both refunds are paid. The engine stays up');
-  note(`look around:    cd ${relative(process.cwd(), folder)} && LEGATION_URL=${url} ${bin('legation')} instances`);
+  note(`look around:    cd ${relative(process.cwd(), folder)} && LEGATION_URL=${url} ${relative(folder, bin('legation'))} instances`);
   note('press Ctrl-C to stop everything');
 }
 
@@ -101,7 +102,7 @@ async function tell(dev, story) {
   heading(story.title);
   const { id } = await dev.post('/v1/instances', { process: 'complaint', variables: story.variables });
   note(`started complaint ${id}`);
-  await follow(dev, id, () => ended(dev, id));
+  await follow(id, () => ended(dev, id));
   return finish(dev, id, story);
 }
 
@@ -110,7 +111,7 @@ async function tellWithApproval(dev, approver, story, url) {
   const { id } = await dev.post('/v1/instances', { process: 'complaint', variables: story.variables });
   note(`started complaint ${id}`);
   let ask;
-  await follow(dev, id, async () => {
+  await follow(id, async () => {
     ask ??= (await approver.get(`/v1/tasks?kind=approval&instanceId=${id}`)).tasks[0];
     return ask !== undefined || ended(dev, id);
   });
@@ -118,12 +119,12 @@ async function tellWithApproval(dev, approver, story, url) {
   approval(ask);
   const command = ['approve', ask.id, '--as', 'approver'];
   note('no child process exists yet. To approve, in another terminal:');
-  note(`  cd ${relative(process.cwd(), folder)} && LEGATION_URL=${url} ${bin('legation')} ${command.join(' ')}`);
+  note(`  cd ${relative(process.cwd(), folder)} && LEGATION_URL=${url} ${relative(folder, bin('legation'))} ${command.join(' ')}`);
   if (once) {
     note('DEMO_ONCE: approving it now, with that command');
     await processes.run(bin('legation'), [...command, '--yes'], { cwd: folder, env: { LEGATION_URL: url } });
   }
-  await follow(dev, id, () => ended(dev, id));
+  await follow(id, () => ended(dev, id));
   const { decidedBy } = await approver.get(`/v1/tasks/${ask.id}`);
   return { ...(await finish(dev, id, story)), approvedBy: decidedBy };
 }

@@ -1,5 +1,7 @@
 // What the terminal shows: events as they are committed, then the timeline, the journal and the lineage tree.
 
+import { setTimeout as sleep } from 'node:timers/promises';
+
 const colours = process.stdout.isTTY && !process.env.NO_COLOR;
 const paint = (code, text) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text);
 const dim = (text) => paint(2, text);
@@ -15,31 +17,21 @@ export function note(text) {
   console.log(`  ${text}`);
 }
 
-/** Prints the tree's events until `done` says so. Asking again is cheap, and the feed wakes us when something happens. */
-export async function follow(client, rootId, done) {
-  const stop = new AbortController();
-  const feed = (async () => {
-    for await (const event of client.events(rootId, stop.signal)) {
-      if (seen.has(eventId(event))) continue;
-      seen.add(eventId(event));
-      console.log(`  ${dim(clock(event.at))} ${(event.process ?? '').padEnd(14)} ${describe(event)}`);
-    }
-  })().catch((error) => {
-    if (error.name !== 'AbortError') throw error;
-  });
+/** Prints every event as it is committed, for as long as the demo runs. */
+export async function watch(client) {
+  for await (const event of client.events()) {
+    console.log(`  ${dim(clock(event.at))} ${(event.process ?? '').padEnd(14)} ${describe(event)}`);
+  }
+}
+
+/** Waits until `done` says so. A story that hangs must not hang whoever runs it unattended. */
+export async function follow(rootId, done) {
   const deadline = process.env.DEMO_ONCE === '1' ? Date.now() + 60_000 : Infinity;
   while (!(await done())) {
-    if (Date.now() > deadline) throw new Error(`nothing ended instance ${rootId} within a minute`);
-    await new Promise((wake) => setTimeout(wake, 150));
+    if (Date.now() > deadline) throw new Error(`instance ${rootId} did not get on within a minute`);
+    await sleep(150);
   }
-  await new Promise((wake) => setTimeout(wake, 300)); // the last events are on their way
-  stop.abort();
-  await feed;
-}
-const seen = new Set();
-
-function eventId(event) {
-  return JSON.stringify([event.instanceId, event.revision, event.taskId, event.attempt, event.sequence, event.type, event.data]);
+  await sleep(300); // the last events are on their way
 }
 
 function describe(event) {

@@ -9,6 +9,7 @@ const LOG_LINES = 40;
 export async function build(root) {
   const packages = ['-p', 'legation-server', '-p', 'legation-agent-worker'];
   const cargo = spawn(process.env.CARGO ?? 'cargo', ['build', ...packages], { cwd: root, stdio: ['ignore', 'inherit', 'pipe'] });
+  process.once('exit', () => cargo.kill()); // not left behind by a Ctrl-C
   const began = Date.now();
   let last = began;
   let compiled = 0;

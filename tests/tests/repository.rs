@@ -206,6 +206,56 @@ fn no_file_names_a_machine_or_a_registry_host() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
+/// Codes are promises: what the code can say is explained, and what is explained can still be said.
+#[test]
+fn the_page_of_error_codes_and_the_code_name_the_same_codes() {
+    let page = read(&root().join("docs/ERRORS.md"));
+    let explained: BTreeSet<&str> = page.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    let sources: String = files_ending(&["rs"])
+        .iter()
+        .filter(|path| !is_test(path))
+        .map(|path| read(path))
+        .collect();
+    let said: BTreeSet<&str> = sources.split('"').filter(|part| is_code(part)).collect();
+
+    let unexplained: Vec<_> = said
+        .iter()
+        .filter(|code| code.contains('_') && !explained.contains(*code) && !NO_CODES.contains(code))
+        .filter(|code| !NO_CODE_STARTS.iter().any(|start| code.starts_with(start)))
+        .collect();
+    assert!(unexplained.is_empty(), "not in docs/ERRORS.md: {unexplained:#?}");
+    let unsaid: Vec<_> = explained.difference(&said).collect();
+    assert!(unsaid.is_empty(), "in docs/ERRORS.md, but nothing says them: {unsaid:#?}");
+}
+
+/// Names of environment variables, and words of others that look like our codes.
+const NO_CODE_STARTS: [&str; 8] =
+    ["LEGATION_", "CARGO_", "OPENAI_", "ANTHROPIC_", "GEMINI_", "OLLAMA_", "TEST_DATABASE", "SCREAMING_"];
+const NO_CODES: [&str; 12] = [
+    "AWAITING_APPROVAL",
+    "AWAITING_CHILD",
+    "AWAITING_INPUT",
+    "AWAITING_TIMER",
+    "CHILD_DONE",
+    "LC_ALL",
+    "MAX_TOKENS",
+    "NODE_PATH",
+    "NOTHING_TO_PAY",
+    "PROHIBITED_CONTENT",
+    "UPPER_SNAKE",
+    "UPPER_CASE",
+];
+
+fn is_code(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_uppercase())
+        && text.chars().all(|one| one.is_ascii_uppercase() || one.is_ascii_digit() || one == '_')
+}
+
+fn is_test(path: &Path) -> bool {
+    let path = shown(path);
+    ["tests/", "/tests", "/benches/", "/testing", "examples/"].iter().any(|part| path.contains(part) || path.starts_with(part))
+}
+
 #[test]
 fn the_payments_worker_fits_on_a_page_and_needs_no_package() {
     let worker = read(&root().join("examples/refund/payments.mjs"));
