@@ -26,10 +26,10 @@ pub(super) fn check<'a>(
         let draft = &drafts[position];
         let mut ways: Vec<(usize, At<'a>)> = Vec::new();
         for route in &draft.routes {
-            ways.extend(
-                ids.get(route.to.as_str())
-                    .map(|target| (*target, route.at.clone())),
-            );
+            let target = ids
+                .get(route.to.as_str())
+                .filter(|target| !is_start(&drafts[**target]));
+            ways.extend(target.map(|target| (*target, route.at.clone())));
         }
         if let Some(target) = next {
             ways.push((target, draft.next.clone().unwrap_or_else(|| draft.at.clone())));

@@ -6,6 +6,7 @@ use super::nodes;
 use super::problem::Problems;
 use super::words;
 use super::yaml::{At, Kind};
+use crate::Value;
 use crate::duration;
 use crate::expr::{Expr, ExprError};
 use crate::template::Template;
@@ -399,16 +400,24 @@ fn check_template(at: &At<'_>, shape: &Shape, problems: &mut Problems) {
 fn check_schema(at: &At<'_>, shape: &Shape, problems: &mut Problems) {
     if !takes(shape, &at.tree.kind) {
         wrong(at, shape, problems);
-        return;
-    }
-    #[cfg(feature = "schemas")]
-    if let Some(message) = crate::types::JsonSchemas::default().compile_error(&at.value()) {
+    } else if let Some(message) = schema_error(&at.value()) {
         problems.error(
             at,
             Code::SchemaInvalid,
             format!("this is no usable JSON Schema: {message}"),
         );
     }
+}
+
+#[cfg(feature = "schemas")]
+fn schema_error(schema: &Value) -> Option<String> {
+    crate::types::JsonSchemas::default().compile_error(schema)
+}
+
+/// Without the library nothing can be said; whoever deploys builds with it.
+#[cfg(not(feature = "schemas"))]
+fn schema_error(_: &Value) -> Option<String> {
+    None
 }
 
 /// An error inside an expression or template, at its own place (B6).

@@ -2,7 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop at the first surprise")]
 
+mod bad_days;
+mod codes;
 mod examples;
+mod freezing;
+mod fuzz;
+mod nodes;
+mod schemas;
+mod settings;
+mod values;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

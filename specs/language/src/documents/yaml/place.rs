@@ -18,34 +18,32 @@ impl Place {
     }
 }
 
-/// The place of byte `offset` of a scalar that begins at `start`. The scalar's own place when its text is folded or
-/// escaped, so that its characters cannot be found in the file.
+/// The place of byte `offset` of a scalar whose first character is at `start` (of a quoted one, its quote). The
+/// scalar's own place when its text is folded or escaped, so that its characters cannot be found in the file.
 pub(super) fn inside(file: &str, start: Place, scalar: &str, offset: usize) -> Place {
     let before = scalar.get(..offset).unwrap_or(scalar);
     let line_in_scalar = before.matches('\n').count();
     let scalar_line = scalar.split('\n').nth(line_in_scalar).unwrap_or_default();
     let in_line = before.rsplit('\n').next().unwrap_or_default().chars().count();
-    let first = start.line as usize - 1;
-    let text_of = |line: usize| file.lines().nth(line).unwrap_or_default();
-
-    // A plain or quoted scalar begins on its own line, a block scalar on the line below.
-    let from_start: String = text_of(first).chars().skip(start.column as usize - 1).collect();
-    if !from_start.starts_with(['|', '>']) {
-        let quote = usize::from(from_start.starts_with(['"', '\'']));
-        let found = from_start
-            .chars()
-            .skip(quote)
-            .collect::<String>()
-            .starts_with(scalar_line);
-        if found && line_in_scalar == 0 {
-            return Place::new(first + 1, start.column as usize + quote + in_line);
-        }
-        return start;
+    let line = start.line as usize + line_in_scalar;
+    let text = file.lines().nth(line - 1).unwrap_or_default();
+    if line_in_scalar > 0 {
+        return match text.strip_suffix(scalar_line) {
+            Some(indent) if indent.chars().all(|c| c == ' ') => Place::new(line, indent.len() + in_line + 1),
+            _ => start,
+        };
     }
-    let line = first + 1 + line_in_scalar;
-    let text = text_of(line);
-    match text.strip_suffix(scalar_line) {
-        Some(indent) if indent.chars().all(|c| c == ' ') => Place::new(line + 1, indent.len() + in_line + 1),
-        _ => start,
+    let column = start.column as usize;
+    let from_start: String = text.chars().skip(column - 1).collect();
+    let quote = usize::from(from_start.starts_with(['"', '\'']) && !from_start.starts_with(scalar_line));
+    let found = from_start
+        .chars()
+        .skip(quote)
+        .collect::<String>()
+        .starts_with(scalar_line);
+    if found {
+        Place::new(line, column + quote + in_line)
+    } else {
+        start
     }
 }

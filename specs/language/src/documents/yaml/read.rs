@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use granit_parser::{Event, Options, Parser, ScalarStyle};
+use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle};
 
 use super::super::codes::Code;
 use super::super::problem::Problems;
@@ -48,8 +48,12 @@ pub(in crate::documents) fn read(file: &str, text: &str, problems: &mut Problems
                 let mark = error.marker();
                 let place = Place::new(mark.line(), mark.col() + 1);
                 let pointer = builder.pointer();
+                let code = match error.kind() {
+                    ErrorKind::RecursionLimitExceeded => Code::YamlDepth,
+                    _ => Code::YamlSyntax,
+                };
                 problems
-                    .error_at(file, place, &pointer, Code::YamlSyntax, error.info())
+                    .error_at(file, place, &pointer, code, error.info())
                     .maybe(unquoted_placeholder(text, mark.line()));
                 return None;
             }
