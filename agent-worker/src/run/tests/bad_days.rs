@@ -172,14 +172,23 @@ async fn a_script_that_does_not_fit_fails_with_the_conversation() {
 
 #[tokio::test]
 async fn a_turn_that_the_last_lease_still_delivered_is_not_paid_for_again_d40() {
-    let world = world(&[("scripted", "[{ match: { turn: 1 }, text: never asked }]")], Desk::default());
+    let world = world(
+        &[("scripted", "[{ match: { turn: 1 }, text: never asked }]")],
+        Desk::default(),
+    );
     let first = world.engine.lease(&world.agent);
     let request = json!({ "workerId": "w", "attempt": 1, "sequence": 1, "kind": "MODEL", "state": "STARTED",
         "toolRef": "model:scripted", "request": { "added": [{ "role": "user", "text": "hello" }] } });
-    world.engine.steps(&first.id, &crate::turns::tests::read(request)).await.unwrap();
+    world
+        .engine
+        .steps(&first.id, &crate::turns::tests::read(request))
+        .await
+        .unwrap();
     let next = world.engine.lease(&world.agent);
     let said = json!({ "text": "delivered late", "model": "m" });
-    world.engine.settle(1, StepState::Completed, |s| s.result = outputs(&said));
+    world
+        .engine
+        .settle(1, StepState::Completed, |s| s.result = outputs(&said));
     let ended = run_task(Arc::clone(&world.shared), next, world.drain.clone()).await;
     assert_eq!(ended, Ended::Completed);
     assert_eq!(world.result(), "\"delivered late\"");
