@@ -1,9 +1,11 @@
 //! The journal: one conversation or one handler run, as steps that are granted before they run (core §4).
 
+mod accept;
 mod approve;
 mod check;
 mod children;
 mod context;
+mod create;
 mod grant;
 mod record;
 mod resolve;
@@ -20,15 +22,15 @@ use crate::content::PayloadRef;
 use crate::ids::{InstanceId, TaskId};
 
 pub use approve::{Decided, Decision, decide};
-pub use children::{ChildEnd, ChildStart, ChildStatus, settle_child, start_queued};
+pub use children::{ChildEnd, ChildStart, settle_child, start_queued};
 pub use context::{Bindings, JournalContext};
 pub use record::{Record, Recorded, StepAnswer, record};
-pub use resolve::resolve_unknown;
 pub(crate) use resolve::declare_unknown;
+pub use resolve::resolve_unknown;
+pub(crate) use settle::finish;
 pub use settle::{Settled, settle_wait};
-pub(crate) use settle::{finish, reopen};
-pub use states::{Mover, STATES, Verdict, judge};
 pub(crate) use states::shift;
+pub use states::{Mover, STATES, Verdict, judge};
 
 /// The most bytes that one request or result may have (D36).
 pub const MAX_PAYLOAD_BYTES: u64 = 1024 * 1024;
@@ -201,7 +203,9 @@ impl Step {
     /// A tool call that changes the world, or a checkpoint that must not run twice.
     #[must_use]
     pub fn is_write(&self) -> bool {
-        self.unkeyed || (self.kind == StepKind::Tool && matches!(self.policy, Some(Policy::Write | Policy::ApprovalRequired)))
+        self.unkeyed
+            || (self.kind == StepKind::Tool
+                && matches!(self.policy, Some(Policy::Write | Policy::ApprovalRequired)))
     }
 
     /// Handed to a worker, not heard of since, and not safe to send again (D39).

@@ -27,9 +27,17 @@ pub enum Opened {
 ///
 /// # Errors
 /// As [`check_lease`].
-pub fn open_closing(file: &TaskFile, caller: &Caller, operation: &str, body: &Value) -> Result<Opened, Rejection> {
+pub fn open_closing(
+    file: &TaskFile,
+    caller: &Caller,
+    operation: &str,
+    body: &Value,
+) -> Result<Opened, Rejection> {
     if let Some(closing) = &file.task.closing
-        && caller.lease.as_ref().is_some_and(|(n, random)| *n == closing.lease_no && *random == closing.random)
+        && caller
+            .lease
+            .as_ref()
+            .is_some_and(|(n, random)| *n == closing.lease_no && *random == closing.random)
         && closing.digest == closing_digest(operation, body)
     {
         return Ok(Opened::Repeat(closing.state));
@@ -97,7 +105,10 @@ pub fn failure(
         self::new_attempt(file, now);
     }
     file.task.available_at = Some(available_at);
-    FailureOutcome::Retry { available_at, new_attempt }
+    FailureOutcome::Retry {
+        available_at,
+        new_attempt,
+    }
 }
 
 /// Milliseconds before try number `tries + 1`: exponential, capped, spread by the jitter in both directions.
@@ -133,7 +144,11 @@ pub fn new_attempt(file: &mut TaskFile, now: i64) {
 /// # Errors
 /// `OUTCOME_UNKNOWN` (409) while a person must say whether a write was performed.
 pub fn retry(file: &mut TaskFile, now: i64) -> Result<bool, Rejection> {
-    if file.steps.iter().any(|step| step.state == StepState::OutcomeUnknown) {
+    if file
+        .steps
+        .iter()
+        .any(|step| step.state == StepState::OutcomeUnknown)
+    {
         return Err(Rejection::conflict(
             "OUTCOME_UNKNOWN",
             format!("task {} has a write of unknown outcome", file.task.id),
@@ -208,9 +223,15 @@ pub fn park(file: &mut TaskFile, caller: &Caller, now: i64) -> Result<Parked, Re
 
 /// Unsettled steps refuse a completion.
 pub(crate) fn open_step(file: &TaskFile) -> Result<(), Rejection> {
-    let Some(step) = file.steps.iter().find(|step| step.standing() != Standing::Settled) else {
+    let Some(step) = file
+        .steps
+        .iter()
+        .find(|step| step.standing() != Standing::Settled)
+    else {
         return Ok(());
     };
-    Err(Rejection::conflict("OPEN_STEP", format!("step {} is not settled", step.sequence))
-        .hint("send its result, or park until it settles"))
+    Err(
+        Rejection::conflict("OPEN_STEP", format!("step {} is not settled", step.sequence))
+            .hint("send its result, or park until it settles"),
+    )
 }

@@ -18,10 +18,15 @@ pub const MAX_EXPIRIES: u32 = 5;
 pub fn check_lease(file: &TaskFile, caller: &Caller) -> Result<(), Rejection> {
     let task = &file.task;
     if task.retired.is_some() {
-        return Err(Rejection::gone("WORK_RETIRED", format!("task {} has ended", task.id))
-            .hint("stop working on it; nothing that is sent now counts"));
+        return Err(
+            Rejection::gone("WORK_RETIRED", format!("task {} has ended", task.id))
+                .hint("stop working on it; nothing that is sent now counts"),
+        );
     }
-    let live = task.lease.as_ref().filter(|lease| lease.until > caller.arrived_at && !gave_back(file));
+    let live = task
+        .lease
+        .as_ref()
+        .filter(|lease| lease.until > caller.arrived_at && !gave_back(file));
     let Some(lease) = live else {
         return Err(expired(task));
     };
@@ -39,17 +44,27 @@ pub fn check_lease(file: &TaskFile, caller: &Caller) -> Result<(), Rejection> {
 }
 
 fn expired(task: &Task) -> Rejection {
-    Rejection::conflict("LEASE_EXPIRED", format!("this call has no live lease on task {}", task.id))
-        .hint("fetch the task again and go on from its journal")
+    Rejection::conflict(
+        "LEASE_EXPIRED",
+        format!("this call has no live lease on task {}", task.id),
+    )
+    .hint("fetch the task again and go on from its journal")
 }
 
 fn not_owned(task: &Task) -> Rejection {
-    Rejection::forbidden("LEASE_NOT_OWNED", format!("the lease on task {} belongs to another worker", task.id))
+    Rejection::forbidden(
+        "LEASE_NOT_OWNED",
+        format!("the lease on task {} belongs to another worker", task.id),
+    )
 }
 
 /// Gives the task to a worker. An expired lease that is still on the task counts as one more expiry.
 pub fn take(task: &mut Task, worker: &str, credential: &str, random: &str, duration_ms: i64, now: i64) {
-    let closed = |lease: &Lease| task.closing.as_ref().is_some_and(|closing| closing.lease_no == lease.number);
+    let closed = |lease: &Lease| {
+        task.closing
+            .as_ref()
+            .is_some_and(|closing| closing.lease_no == lease.number)
+    };
     if task.lease.as_ref().is_some_and(|lease| !closed(lease)) {
         task.expiries += 1;
     }
@@ -122,10 +137,20 @@ pub fn lapse(file: &mut TaskFile, now: i64, numbers: &mut u32, out: &mut Vec<Eff
     }
     file.task.lease = None;
     file.task.news = false;
-    let doubtful: Vec<usize> = (0..file.steps.len()).filter(|at| file.steps[*at].is_in_doubt()).collect();
+    let doubtful: Vec<usize> = (0..file.steps.len())
+        .filter(|at| file.steps[*at].is_in_doubt())
+        .collect();
     let mut unknown = Vec::new();
     for at in doubtful {
-        let incident = declare_unknown(file, at, false, "the lease was lost while the write ran", now, numbers, out);
+        let incident = declare_unknown(
+            file,
+            at,
+            false,
+            "the lease was lost while the write ran",
+            now,
+            numbers,
+            out,
+        );
         unknown.push((file.steps[at].sequence, incident));
     }
     file.task.parked = is_idle(file);

@@ -16,12 +16,14 @@ use crate::ids::TaskId;
 use crate::journal::Step;
 
 pub use closing::{
-    Failure, FailureOutcome, MAX_DEFERRALS, MAX_DEFERRAL_MS, Opened, Parked, ReleaseOutcome, close, failure,
+    Failure, FailureOutcome, MAX_DEFERRAL_MS, MAX_DEFERRALS, Opened, Parked, ReleaseOutcome, close, failure,
     new_attempt, open_closing, park, release, retry,
 };
 pub use lease::{LapseOutcome, MAX_EXPIRIES, check_lease, heartbeat, lapse, take, unlock};
+pub(crate) use lease::{end_lease, hold};
 pub use output::{Completion, MAX_INVALID_OUTPUTS, check_complete, invalid_output};
 pub use retire::{RetiredWork, retire};
+pub(crate) use status::is_idle;
 pub use status::{Waiting, WaitingKind, claimable_at, lapse_at, status, waiting_for};
 
 /// The format that this engine writes (core §1).
@@ -157,7 +159,9 @@ impl TaskFile {
     /// The place of a step in `steps`.
     #[must_use]
     pub fn position(&self, attempt: u32, sequence: u32) -> Option<usize> {
-        self.steps.iter().position(|step| step.attempt == attempt && step.sequence == sequence)
+        self.steps
+            .iter()
+            .position(|step| step.attempt == attempt && step.sequence == sequence)
     }
 
     #[must_use]
@@ -168,6 +172,9 @@ impl TaskFile {
     /// The steps of the running attempt, in order of sequence.
     pub fn current(&self) -> impl Iterator<Item = &Step> {
         let attempt = self.task.attempt;
-        self.steps.iter().map(|step| &**step).filter(move |step| step.attempt == attempt)
+        self.steps
+            .iter()
+            .map(|step| &**step)
+            .filter(move |step| step.attempt == attempt)
     }
 }

@@ -40,7 +40,10 @@ pub fn check_complete(
 ) -> Result<Completion, Rejection> {
     open_step(file)?;
     let Some(agent) = agent else {
-        return Ok(Completion::Accept { result: result.clone(), outcome: outcome.map(str::to_owned) });
+        return Ok(Completion::Accept {
+            result: result.clone(),
+            outcome: outcome.map(str::to_owned),
+        });
     };
     let mut errors = Vec::new();
     if let Some(schema) = &agent.output_schema {
@@ -51,9 +54,14 @@ pub fn check_complete(
         return Ok(invalid_output(file, errors));
     }
     if is_unsure(agent, result) {
-        return Ok(Completion::LowConfidence { result: result.clone() });
+        return Ok(Completion::LowConfidence {
+            result: result.clone(),
+        });
     }
-    Ok(Completion::Accept { result: result.clone(), outcome: outcome.map(str::to_owned) })
+    Ok(Completion::Accept {
+        result: result.clone(),
+        outcome: outcome.map(str::to_owned),
+    })
 }
 
 /// Counts an output that broke the contract.
@@ -79,10 +87,17 @@ fn without_confidence<'a>(agent: &Agent, schema: &Value, result: &'a Value) -> C
 }
 
 fn outcome_error(agent: &Agent, outcome: Option<&str>) -> Option<String> {
-    let names: Vec<&str> = agent.outcomes.iter().map(|outcome| outcome.name.as_str()).collect();
+    let names: Vec<&str> = agent
+        .outcomes
+        .iter()
+        .map(|outcome| outcome.name.as_str())
+        .collect();
     match outcome {
         None if names.is_empty() => None,
-        None => Some(format!("outcome is missing; it must be one of {}", names.join(", "))),
+        None => Some(format!(
+            "outcome is missing; it must be one of {}",
+            names.join(", ")
+        )),
         Some(_) if names.is_empty() => Some("outcome is given, but this node has none".to_owned()),
         Some(name) if names.contains(&name) => None,
         Some(_) => Some(format!("outcome must be one of {}", names.join(", "))),

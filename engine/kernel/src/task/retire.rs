@@ -69,7 +69,9 @@ fn end_step(
         }
         StepState::Started if step.kind == StepKind::Wait => {
             let instance = file.task.id.instance();
-            out.extend(step.wait.map(|(_, local)| Effect::DisarmTimer { id: instance.timer(local) }));
+            out.extend(step.wait.map(|(_, local)| Effect::DisarmTimer {
+                id: instance.timer(local),
+            }));
             end_as(file, at, StepState::Withdrawn, cause, now);
             None
         }
@@ -131,7 +133,11 @@ fn close_incident(file: &mut TaskFile, cause: &str, out: &mut Vec<Effect>) {
     let Some(local) = file.task.incident.take() else {
         return;
     };
-    if file.steps.iter().all(|step| step.incident != Some(local) || step.is_settled()) {
+    if file
+        .steps
+        .iter()
+        .all(|step| step.incident != Some(local) || step.is_settled())
+    {
         out.push(Effect::CloseIncident {
             id: file.task.id.instance().incident(local),
             by: "engine".to_owned(),

@@ -78,13 +78,19 @@ pub fn waiting_for(file: &TaskFile) -> Vec<Waiting> {
         return Vec::new();
     }
     let instance = file.task.id.instance();
-    let waits = file.steps.iter().filter(|step| step.standing() == Standing::Waiting);
+    let waits = file
+        .steps
+        .iter()
+        .filter(|step| step.standing() == Standing::Waiting);
     waits
         .map(|step| Waiting {
             sequence: step.sequence,
             kind: waiting_kind(step),
             child: step.child.clone(),
-            approval: step.approval.filter(|_| step.state == StepState::Proposed).map(|n| instance.human(n)),
+            approval: step
+                .approval
+                .filter(|_| step.state == StepState::Proposed)
+                .map(|n| instance.human(n)),
             due_at: step.wait.map(|(due_at, _)| due_at),
             incident: step.incident.map(|n| instance.incident(n)),
             tool_ref: step.tool_ref.clone(),
@@ -105,7 +111,9 @@ fn waiting_kind(step: &Step) -> WaitingKind {
         | StepState::Withdrawn => match step.kind {
             StepKind::Wait => WaitingKind::Timer,
             StepKind::Delegation if step.queued => WaitingKind::Queued,
-            StepKind::Delegation | StepKind::Model | StepKind::Tool | StepKind::Checkpoint => WaitingKind::Child,
+            StepKind::Delegation | StepKind::Model | StepKind::Tool | StepKind::Checkpoint => {
+                WaitingKind::Child
+            }
         },
     }
 }
