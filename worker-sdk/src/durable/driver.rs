@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use super::ctx::Ctx;
 use super::journal::Journal;
 use super::state::State;
+use crate::backoff::Backoff;
 use crate::{Error, TaskError};
 
 /// How one run of a handler ended.
@@ -63,6 +64,7 @@ where
 {
     let state = Arc::new(State::new(steps));
     let mut handler = Handler::new(handler(Ctx::new(Arc::clone(&state))), Arc::clone(&state));
+    let mut idle = Backoff::default();
     loop {
         let answer = handler.poll_until_quiet().await;
         if let Some(divergence) = state.divergence() {
@@ -88,7 +90,7 @@ where
             }
             continue;
         }
-        if park(journal, &state).await? {
+        if park(journal, &state, &mut idle).await? {
             return Ok(Ended::Parked);
         }
     }
@@ -106,8 +108,13 @@ async fn finish<J: Journal, O>(
         Ok(_) | Err(TaskError::Failure { .. }) => true,
         Err(TaskError::Business { .. } | TaskError::Defer { .. }) => false,
     };
+    let mut idle = Backoff::default();
     loop {
-        while let Ok(true) = state.deliver_next() {}
+        match state.deliver_next() {
+            Ok(true) => continue,
+            Ok(false) => {}
+            Err(divergence) => return Ok(Ended::Diverged(divergence)),
+        }
         match flush(journal, state).await? {
             Flushed::Sent => continue,
             Flushed::LeaseGone => return Ok(Ended::Parked),
@@ -116,7 +123,7 @@ async fn finish<J: Journal, O>(
         if !waits || !state.is_waiting() {
             return Ok(Ended::Done(answer));
         }
-        if park(journal, state).await? {
+        if park(journal, state, &mut idle).await? {
             return Ok(Ended::Parked);
         }
     }
@@ -155,12 +162,17 @@ async fn flush<J: Journal>(journal: &J, state: &State) -> Result<Flushed, Error>
     Ok(Flushed::Sent)
 }
 
-/// `true`: parked, the lease is gone.
-async fn park<J: Journal>(journal: &J, state: &State) -> Result<bool, Error> {
+/// `true`: parked, the lease is gone. News that settle nothing are asked for again, more and more slowly.
+async fn park<J: Journal>(journal: &J, state: &State, idle: &mut Backoff) -> Result<bool, Error> {
     if journal.park().await?.task.state != TaskState::Locked {
         return Ok(true);
     }
     state.learn(journal.list().await?);
+    if state.has_next() {
+        idle.reset();
+    } else {
+        tokio::time::sleep(idle.next(None)).await;
+    }
     Ok(false)
 }
 

@@ -3,7 +3,7 @@
 //! The one rule: a result reaches the handler only through [`State::deliver_next`], one at a time, in the order of
 //! `settled`. Everything that the handler can see depends on that order and on nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -38,6 +38,10 @@ struct Inner {
     known_to: u32,
     calls: BTreeMap<u32, CallState>,
     recorded: BTreeMap<u32, Recorded>,
+    /// Sequences by their place in the order of completion.
+    order: BTreeMap<u32, u32>,
+    /// Settled steps without a place; no answer of a working engine has one.
+    unnumbered: BTreeSet<u32>,
     outbox: Vec<StepInput>,
     divergence: Option<String>,
     /// The handler is being dropped from outside: its calls are not given up, they go on in the next run.
@@ -194,7 +198,7 @@ impl State {
                 result: step.result,
                 settled: step.settled,
             };
-            inner.recorded.insert(step.sequence, recorded);
+            inner.keep(step.sequence, recorded);
         }
     }
 
@@ -216,17 +220,13 @@ impl State {
     /// Gives the handler its next result, if the next in the order of `settled` is known.
     ///
     /// # Errors
-    /// When that step was never asked for by the code.
+    /// When that step was never asked for by the code, or its turn is over.
     pub(super) fn deliver_next(&self) -> Result<bool, String> {
         let mut inner = self.lock();
-        let delivered = inner.delivered;
-        let next = inner
-            .recorded
-            .iter()
-            .filter_map(|(sequence, step)| Some((step.settled?, *sequence)))
-            .filter(|(settled, _)| *settled > delivered)
-            .min();
-        let Some((settled, sequence)) = next else {
+        if let Some(divergence) = inner.divergence.clone() {
+            return Err(divergence);
+        }
+        let Some((settled, sequence)) = inner.next() else {
             return Ok(false);
         };
         let Some(step) = inner.recorded.get(&sequence) else {
@@ -250,9 +250,14 @@ impl State {
         Ok(true)
     }
 
-    /// A settled step without its place in the order; no answer of a working engine has one.
+    /// A settled step without its place in the order.
     pub(super) fn has_unnumbered(&self) -> bool {
-        self.lock().has_unnumbered()
+        !self.lock().unnumbered.is_empty()
+    }
+
+    /// A result is there that the handler was not given yet.
+    pub(super) fn has_next(&self) -> bool {
+        self.lock().next().is_some()
     }
 
     /// A granted piece of work runs in the handler.
@@ -296,17 +301,15 @@ impl Inner {
             .problem
             .as_ref()
             .and_then(|problem| legation_protocol::to_json(problem).ok());
-        self.recorded.insert(
-            answer.sequence,
-            Recorded {
-                kind: input.kind,
-                tool_ref: input.tool_ref.clone(),
-                request,
-                state: answer.state,
-                result: answer.result.or(refused).or_else(|| input.result.clone()),
-                settled: answer.settled,
-            },
-        );
+        let step = Recorded {
+            kind: input.kind,
+            tool_ref: input.tool_ref.clone(),
+            request,
+            state: answer.state,
+            result: answer.result.or(refused).or_else(|| input.result.clone()),
+            settled: answer.settled,
+        };
+        self.keep(answer.sequence, step);
         let Some(call) = self.calls.get_mut(&answer.sequence) else {
             return;
         };
@@ -327,28 +330,34 @@ impl Inner {
     /// must not overtake it: a replay would see them the other way round.
     fn has_gap(&self) -> bool {
         let known = self.delivered.max(self.known_to);
-        let mut places: Vec<u32> = self
-            .recorded
-            .values()
-            .filter_map(|step| step.settled)
-            .filter(|place| *place > known)
-            .collect();
-        places.sort_unstable();
-        let unnumbered = self
-            .recorded
-            .values()
-            .any(|step| step.state.is_settled() && step.settled.is_none());
-        unnumbered
-            || places
-                .iter()
-                .zip(known + 1..)
-                .any(|(place, expected)| *place != expected)
+        let places = self.order.range(known + 1..).map(|(place, _)| *place);
+        !self.unnumbered.is_empty() || places.zip(known + 1..).any(|(place, expected)| place != expected)
     }
 
-    fn has_unnumbered(&self) -> bool {
-        self.recorded
-            .values()
-            .any(|step| step.state.is_settled() && step.settled.is_none())
+    fn next(&self) -> Option<(u32, u32)> {
+        self.order
+            .range(self.delivered + 1..)
+            .next()
+            .map(|(place, sequence)| (*place, *sequence))
+    }
+
+    fn keep(&mut self, sequence: u32, step: Recorded) {
+        self.unnumbered.remove(&sequence);
+        match step.settled {
+            Some(place) => {
+                let new = self.order.insert(place, sequence).is_none();
+                if new && place <= self.delivered {
+                    let why =
+                        format!("step {sequence} settled before results that the code was given already");
+                    self.divergence.get_or_insert(why);
+                }
+            }
+            None if step.state.is_settled() => {
+                self.unnumbered.insert(sequence);
+            }
+            None => {}
+        }
+        self.recorded.insert(sequence, step);
     }
 }
 
