@@ -6,6 +6,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Sqlite, SqliteConnection};
 
 use crate::dialect::{Arg, Bulk, CHUNKS, Dialect, FromAny, Sql, postgres_arguments, sqlite_arguments};
+use crate::gather::Gathered;
 use crate::writers::{PostgresTx, SqliteTx};
 use crate::{Error, Result};
 
@@ -14,6 +15,7 @@ pub struct Conn {
     inner: Inner,
     /// A statement failed: PostgreSQL answers a COMMIT after that with a silent rollback.
     failed: bool,
+    gathered: Gathered,
 }
 
 enum Inner {
@@ -36,17 +38,11 @@ pub struct Read(Conn);
 
 impl Tx {
     pub(crate) fn sqlite(tx: SqliteTx) -> Self {
-        Self(Conn {
-            inner: Inner::SqliteTx(tx),
-            failed: false,
-        })
+        Self(Conn::new(Inner::SqliteTx(tx)))
     }
 
     pub(crate) fn postgres(tx: PostgresTx) -> Self {
-        Self(Conn {
-            inner: Inner::PostgresTx(tx),
-            failed: false,
-        })
+        Self(Conn::new(Inner::PostgresTx(tx)))
     }
 
     /// Makes everything durable.
@@ -54,7 +50,8 @@ impl Tx {
     /// # Errors
     /// [`Error::Connection`]: nobody knows whether it was committed; look for the command ids. Every other error:
     /// nothing was written. A transaction in which a statement failed cannot be committed.
-    pub async fn commit(self) -> Result<()> {
+    pub async fn commit(mut self) -> Result<()> {
+        self.0.send().await?;
         if self.0.failed {
             let message = "the transaction has failed and cannot be committed".to_owned();
             self.rollback().await?;
@@ -81,17 +78,11 @@ impl Tx {
 
 impl Read {
     pub(crate) fn sqlite(conn: PoolConnection<Sqlite>) -> Self {
-        Self(Conn {
-            inner: Inner::SqliteRead(conn),
-            failed: false,
-        })
+        Self(Conn::new(Inner::SqliteRead(conn)))
     }
 
     pub(crate) fn postgres(conn: PoolConnection<Postgres>) -> Self {
-        Self(Conn {
-            inner: Inner::PostgresRead(conn),
-            failed: false,
-        })
+        Self(Conn::new(Inner::PostgresRead(conn)))
     }
 }
 
@@ -124,6 +115,14 @@ impl DerefMut for Read {
 }
 
 impl Conn {
+    fn new(inner: Inner) -> Self {
+        Self {
+            inner,
+            failed: false,
+            gathered: Gathered::default(),
+        }
+    }
+
     /// The database behind it.
     #[must_use]
     pub fn dialect(&self) -> Dialect {
@@ -135,6 +134,7 @@ impl Conn {
 
     /// Runs one statement and counts the rows it changed.
     pub(crate) async fn execute(&mut self, sql: &'static Sql, args: &[Arg<'_>]) -> Result<u64> {
+        self.send().await?;
         let text = sql.text(self.dialect());
         let done = match self.raw() {
             Raw::Sqlite(conn) => sqlx::query_with(text, sqlite_arguments(args.iter())?)
@@ -151,6 +151,7 @@ impl Conn {
 
     /// Runs one statement and gives its rows.
     pub(crate) async fn fetch<T: FromAny>(&mut self, sql: &'static Sql, args: &[Arg<'_>]) -> Result<Vec<T>> {
+        self.send().await?;
         let text = sql.text(self.dialect());
         let rows = match self.raw() {
             Raw::Sqlite(conn) => {
@@ -176,11 +177,79 @@ impl Conn {
         Ok(self.fetch(sql, args).await?.into_iter().next())
     }
 
+    /// Runs a statement over rows that has no answer, now or together with others (see [`Gathered`]).
+    pub(crate) async fn put(
+        &mut self,
+        table: &'static str,
+        sql: &'static Bulk,
+        rows: &[Vec<Arg<'_>>],
+    ) -> Result<()> {
+        self.put_expecting(table, sql, rows, None).await
+    }
+
+    /// The same for a statement that must change every row: another number is a conflict in `table`.
+    pub(crate) async fn put_all(
+        &mut self,
+        table: &'static str,
+        sql: &'static Bulk,
+        rows: &[Vec<Arg<'_>>],
+    ) -> Result<()> {
+        self.put_expecting(table, sql, rows, Some(rows.len() as u64))
+            .await
+    }
+
+    async fn put_expecting(
+        &mut self,
+        table: &'static str,
+        sql: &'static Bulk,
+        rows: &[Vec<Arg<'_>>],
+        expected: Option<u64>,
+    ) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if self.dialect() == Dialect::Sqlite {
+            let changed = self.bulk(sql, rows).await?;
+            return if expected.is_none_or(|expected| expected == changed) {
+                Ok(())
+            } else {
+                self.conflict(table)
+            };
+        }
+        if self.gathered.has(table) {
+            self.send().await?;
+        }
+        self.gathered.add(table, sql, rows, expected)?;
+        Ok(())
+    }
+
+    /// Sends what was gathered.
+    async fn send(&mut self) -> Result<()> {
+        if self.gathered.is_empty() {
+            return Ok(());
+        }
+        let gathered = std::mem::take(&mut self.gathered);
+        let Raw::Postgres(conn) = self.raw() else {
+            return Ok(());
+        };
+        let sent = gathered.send(conn).await;
+        match self.note(sent)? {
+            Some(table) => self.conflict(table),
+            None => Ok(()),
+        }
+    }
+
+    fn conflict(&mut self, table: &str) -> Result<()> {
+        self.failed = true;
+        Err(Error::conflict(table))
+    }
+
     /// Runs a statement over rows and counts what it changed.
     pub(crate) async fn bulk(&mut self, sql: &'static Bulk, rows: &[Vec<Arg<'_>>]) -> Result<u64> {
         let Some(width) = rows.first().map(Vec::len) else {
             return Ok(0);
         };
+        self.send().await?;
         let done = match self.raw() {
             Raw::Sqlite(conn) => {
                 let mut total = 0;
@@ -214,6 +283,7 @@ impl Conn {
         let Some(width) = rows.first().map(Vec::len) else {
             return Ok(Vec::new());
         };
+        self.send().await?;
         let found = match self.raw() {
             Raw::Sqlite(conn) => {
                 let mut found = Vec::new();
@@ -242,6 +312,7 @@ impl Conn {
 
     /// Runs a query that was put together from a [`Filter`].
     pub(crate) async fn list<T: FromAny>(&mut self, filter: Filter<'_>) -> Result<Vec<T>> {
+        self.send().await?;
         let text = crate::dialect::translate(&filter.text, filter.columns, self.dialect());
         let args = filter.args;
         let rows = match self.raw() {

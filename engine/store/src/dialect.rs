@@ -4,7 +4,7 @@
 //! - `{columns}`, `{t.columns}`: the table's columns, bare or with the alias `t`;
 //! - `{rows}`: the rows of a [`Bulk`] statement, `VALUES (…), (…)` or `SELECT * FROM UNNEST(…)`;
 //! - `{for_update}`: row locks of PostgreSQL, nothing on SQLite, which has one writer;
-//! - `{roots}`: on PostgreSQL `root = ANY($1)`, the first column of the rows of a [`Bulk`] statement, so that no plan
+//! - `{roots}`: on PostgreSQL `root = ANY(…)`, the first column of the rows of a [`Bulk`] statement, so that no plan
 //!   made while a table was empty reads the whole of it later;
 //! - `{texts:3}`: the list of strings bound as `$3`.
 
@@ -167,13 +167,19 @@ impl Bulk {
     }
 
     pub(crate) fn postgres_text(&'static self, width: usize) -> &'static str {
-        self.postgres.get_or_init(|| {
-            let marks: Vec<String> = (1..=width).map(|column| format!("${column}")).collect();
-            let text = self
-                .text
-                .replace("{rows}", &format!("SELECT * FROM UNNEST({})", marks.join(", ")));
-            translate(&text, self.columns, Dialect::Postgres)
-        })
+        self.postgres.get_or_init(|| self.postgres_member(1, width))
+    }
+
+    /// The text when the rows are bound from `first` on.
+    pub(crate) fn postgres_member(&self, first: usize, width: usize) -> String {
+        let marks: Vec<String> = (first..first + width)
+            .map(|number| format!("${number}"))
+            .collect();
+        let text = self
+            .text
+            .replace("{rows}", &format!("SELECT * FROM UNNEST({})", marks.join(", ")))
+            .replace("{roots}", &format!("root = ANY(${first})"));
+        translate(&text, self.columns, Dialect::Postgres)
     }
 }
 
@@ -183,15 +189,15 @@ pub(crate) fn translate(text: &str, columns: &str, dialect: Dialect) -> String {
         .split(", ")
         .map(|column| format!("t.{}", column.trim()))
         .collect();
-    let (for_update, roots) = match dialect {
-        Dialect::Sqlite => ("", "TRUE"),
-        Dialect::Postgres => ("FOR UPDATE OF t", "root = ANY($1)"),
+    let for_update = match dialect {
+        Dialect::Sqlite => "",
+        Dialect::Postgres => "FOR UPDATE OF t",
     };
     let mut text = text
         .replace("{columns}", columns)
         .replace("{t.columns}", &aliased.join(", "))
         .replace("{for_update}", for_update)
-        .replace("{roots}", roots);
+        .replace("{roots}", "TRUE");
     while let Some(start) = text.find("{texts:") {
         let Some(length) = text[start..].find('}') else {
             break;
@@ -235,6 +241,12 @@ pub(crate) fn postgres_arguments(scalars: &[Arg<'_>], rows: &[Vec<Arg<'_>>]) -> 
         }
         .map_err(sqlx::Error::Encode)?;
     }
+    add_columns(&mut list, rows)?;
+    Ok(list)
+}
+
+/// Adds the arrays of `rows`, column by column, and gives their number.
+pub(crate) fn add_columns(list: &mut PgArguments, rows: &[Vec<Arg<'_>>]) -> sqlx::Result<usize> {
     let width = rows.first().map_or(0, Vec::len);
     for column in 0..width {
         let cells = rows.iter().map(|row| row[column]);
@@ -247,7 +259,7 @@ pub(crate) fn postgres_arguments(scalars: &[Arg<'_>], rows: &[Vec<Arg<'_>>]) -> 
         }
         .map_err(sqlx::Error::Encode)?;
     }
-    Ok(list)
+    Ok(width)
 }
 
 impl<'a> Arg<'a> {

@@ -2,9 +2,9 @@
 
 mod claims;
 
+use crate::Result;
 use crate::conn::{Conn, Filter, Key, Place, Tx, key_rows};
 use crate::dialect::{Arg, Bulk, Sql, args};
-use crate::{Error, Result};
 
 pub use claims::{ClaimRequest, claim, find_claimed};
 
@@ -179,15 +179,14 @@ impl ExternalTaskRow {
 pub async fn insert(tx: &mut Tx, rows: &[ExternalTaskRow]) -> Result<()> {
     static INSERT: Bulk = Bulk::new(COLUMNS, "INSERT INTO external_tasks ({columns}) {rows}");
     let rows: Vec<_> = rows.iter().map(ExternalTaskRow::args).collect();
-    tx.bulk(&INSERT, &rows).await?;
-    Ok(())
+    tx.put("external_tasks", &INSERT, &rows).await
 }
 
 /// Writes whole tasks back and counts `revision` up by one. `revision` in the rows is the one that was loaded; a
 /// claim or heartbeat in between has moved it on.
 ///
 /// # Errors
-/// [`Error::Conflict`] if one of them was changed by someone else.
+/// [`Error::Conflict`](crate::Error::Conflict) if one of them was changed by someone else.
 pub async fn update(tx: &mut Tx, rows: &[ExternalTaskRow]) -> Result<()> {
     static UPDATE: Bulk = Bulk::new(
         COLUMNS,
@@ -202,10 +201,7 @@ pub async fn update(tx: &mut Tx, rows: &[ExternalTaskRow]) -> Result<()> {
          WHERE t.root = v.root AND t.id = v.id AND t.revision = v.revision AND t.lease_no <= v.lease_no",
     );
     let values: Vec<_> = rows.iter().map(ExternalTaskRow::args).collect();
-    if tx.bulk(&UPDATE, &values).await? != rows.len() as u64 {
-        return Err(Error::conflict("external_tasks"));
-    }
-    Ok(())
+    tx.put_all("external_tasks", &UPDATE, &values).await
 }
 
 /// Writes new lease times, each only if the lease is still the same, and counts `revision` up. Gives the keys of

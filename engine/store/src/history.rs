@@ -65,8 +65,7 @@ impl HistoryRow {
 pub async fn insert(tx: &mut Tx, rows: &[HistoryRow]) -> Result<()> {
     static INSERT: Bulk = Bulk::new(COLUMNS, "INSERT INTO history ({columns}) {rows}");
     let rows: Vec<_> = rows.iter().map(HistoryRow::args).collect();
-    tx.bulk(&INSERT, &rows).await?;
-    Ok(())
+    tx.put("history", &INSERT, &rows).await
 }
 
 /// One page of an instance's history, oldest first, after a revision.

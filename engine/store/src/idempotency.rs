@@ -1,8 +1,8 @@
 //! Idempotency keys of callers: reserved before the work, kept with the answer.
 
+use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
-use crate::{Error, Result};
 
 const COLUMNS: &str = "project, principal, operation, key, body_hash, status, answer, created_at";
 
@@ -81,7 +81,7 @@ pub async fn reserve(tx: &mut Tx, rows: &[IdempotencyRow]) -> Result<Vec<Idempot
 /// Writes the answers of reserved keys.
 ///
 /// # Errors
-/// [`Error::Conflict`] if one is not reserved or has an answer.
+/// [`Error::Conflict`](crate::Error::Conflict) if one is not reserved or has an answer.
 pub async fn finish(tx: &mut Tx, rows: &[IdempotencyRow]) -> Result<()> {
     static FINISH: Bulk = Bulk::new(
         COLUMNS,
@@ -92,10 +92,7 @@ pub async fn finish(tx: &mut Tx, rows: &[IdempotencyRow]) -> Result<()> {
            AND t.key = v.key AND t.status IS NULL",
     );
     let values: Vec<_> = rows.iter().map(IdempotencyRow::args).collect();
-    if tx.bulk(&FINISH, &values).await? != rows.len() as u64 {
-        return Err(Error::conflict("idempotency"));
-    }
-    Ok(())
+    tx.put_all("idempotency", &FINISH, &values).await
 }
 
 /// Gives a reserved key up again, when its work was refused after all.

@@ -1,8 +1,8 @@
 //! Incidents, which hold an instance until someone acts, and notices, which only say something.
 
+use crate::Result;
 use crate::conn::{Conn, Filter, Key, Place, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
-use crate::{Error, Result};
 
 const COLUMNS: &str = "root, id, project, instance, node, external_task, sequence, kind, code, message, state, \
                        created_at, resolved_at, resolved_by, resolution, body";
@@ -99,14 +99,13 @@ impl IncidentRow {
 pub async fn insert(tx: &mut Tx, rows: &[IncidentRow]) -> Result<()> {
     static INSERT: Bulk = Bulk::new(COLUMNS, "INSERT INTO incidents ({columns}) {rows}");
     let rows: Vec<_> = rows.iter().map(IncidentRow::args).collect();
-    tx.bulk(&INSERT, &rows).await?;
-    Ok(())
+    tx.put("incidents", &INSERT, &rows).await
 }
 
 /// Writes open incidents back, under the root's lock.
 ///
 /// # Errors
-/// [`Error::Conflict`] if one of them does not exist or is resolved already.
+/// [`Error::Conflict`](crate::Error::Conflict) if one of them does not exist or is resolved already.
 pub async fn update(tx: &mut Tx, rows: &[IncidentRow]) -> Result<()> {
     static UPDATE: Bulk = Bulk::new(
         COLUMNS,
@@ -118,10 +117,7 @@ pub async fn update(tx: &mut Tx, rows: &[IncidentRow]) -> Result<()> {
          WHERE t.root = v.root AND t.id = v.id AND t.state = 'OPEN'",
     );
     let values: Vec<_> = rows.iter().map(IncidentRow::args).collect();
-    if tx.bulk(&UPDATE, &values).await? != rows.len() as u64 {
-        return Err(Error::conflict("incidents"));
-    }
-    Ok(())
+    tx.put_all("incidents", &UPDATE, &values).await
 }
 
 /// One incident.

@@ -1,8 +1,8 @@
 //! Instances: what is listed and searched as columns, the kernel's state as `snapshot`.
 
+use crate::Result;
 use crate::conn::{Conn, Filter, Key, Place, Tx, key_rows};
 use crate::dialect::{Arg, Bulk, Sql, args};
-use crate::{Error, Result};
 
 const COLUMNS: &str = "root, id, project, process, version, status, suspended, business_key, parent, parent_task, \
                        parent_attempt, parent_sequence, depth, initiator, started_by, labels, error_code, \
@@ -154,18 +154,17 @@ impl InstanceRow {
 /// Writes new instances.
 ///
 /// # Errors
-/// [`Error::Conflict`] if one exists, or if the step that starts one has a child already (I8).
+/// [`Error::Conflict`](crate::Error::Conflict) if one exists, or if the step that starts one has a child already (I8).
 pub async fn insert(tx: &mut Tx, rows: &[InstanceRow]) -> Result<()> {
     static INSERT: Bulk = Bulk::new(COLUMNS, "INSERT INTO instances ({columns}) {rows}");
     let rows: Vec<_> = rows.iter().map(InstanceRow::args).collect();
-    tx.bulk(&INSERT, &rows).await?;
-    Ok(())
+    tx.put("instances", &INSERT, &rows).await
 }
 
 /// Writes instances back, each only if its revision is still the loaded one.
 ///
 /// # Errors
-/// [`Error::Conflict`] if one of them was changed by someone else.
+/// [`Error::Conflict`](crate::Error::Conflict) if one of them was changed by someone else.
 pub async fn update(tx: &mut Tx, rows: &[InstanceUpdate]) -> Result<()> {
     static UPDATE: Bulk = Bulk::new(
         COLUMNS,
@@ -185,10 +184,7 @@ pub async fn update(tx: &mut Tx, rows: &[InstanceUpdate]) -> Result<()> {
             args
         })
         .collect();
-    if tx.bulk(&UPDATE, &values).await? != rows.len() as u64 {
-        return Err(Error::conflict("instances"));
-    }
-    Ok(())
+    tx.put_all("instances", &UPDATE, &values).await
 }
 
 /// One instance, with its snapshot.

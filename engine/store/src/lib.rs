@@ -14,6 +14,7 @@ mod conn;
 mod db;
 mod dialect;
 mod error;
+mod gather;
 mod hints;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -43,14 +43,14 @@ impl MailboxRow {
     }
 }
 
-/// Posts commands. One whose (root, kind, key) or id is there already is dropped. Counts those that were new.
-pub async fn insert(tx: &mut Tx, rows: &[MailboxRow]) -> Result<u64> {
+/// Posts commands. One whose (root, kind, key) or id is there already is dropped.
+pub async fn insert(tx: &mut Tx, rows: &[MailboxRow]) -> Result<()> {
     static INSERT: Bulk = Bulk::new(
         COLUMNS,
         "INSERT INTO mailbox ({columns}) {rows} ON CONFLICT DO NOTHING",
     );
     let rows: Vec<_> = rows.iter().map(MailboxRow::args).collect();
-    tx.bulk(&INSERT, &rows).await
+    tx.put("mailbox", &INSERT, &rows).await
 }
 
 /// What is due by now, the longest due first. Nothing is taken: that happens under the root's lock.

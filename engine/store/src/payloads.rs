@@ -58,8 +58,7 @@ pub async fn insert(tx: &mut Tx, rows: &[PayloadRow]) -> Result<()> {
         "INSERT INTO payloads ({columns}) {rows} ON CONFLICT (root, owner, digest) DO NOTHING",
     );
     let rows: Vec<_> = rows.iter().map(PayloadRow::args).collect();
-    tx.bulk(&INSERT, &rows).await?;
-    Ok(())
+    tx.put("payloads", &INSERT, &rows).await
 }
 
 /// Many values, in no order. Unknown ones are missing.

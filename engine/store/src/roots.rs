@@ -1,8 +1,8 @@
 //! One row per tree of instances: its lock, its budget, its data key.
 
+use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
-use crate::{Error, Result};
 
 const COLUMNS: &str = "id, project, version, stopping, budget, key_id, data_key, created_at, ended_at";
 
@@ -50,8 +50,7 @@ impl RootRow {
 pub async fn insert(tx: &mut Tx, rows: &[RootRow]) -> Result<()> {
     static INSERT: Bulk = Bulk::new(COLUMNS, "INSERT INTO roots ({columns}) {rows}");
     let rows: Vec<_> = rows.iter().map(RootRow::args).collect();
-    tx.bulk(&INSERT, &rows).await?;
-    Ok(())
+    tx.put("roots", &INSERT, &rows).await
 }
 
 /// Locks the trees that are free, in one statement, in id order, and gives their rows in that order. One that is
@@ -80,7 +79,7 @@ pub async fn lock_waiting(tx: &mut Tx, id: &str) -> Result<Option<RootRow>> {
 /// Writes the trees back and counts `version` up by one. `version` in the rows is the one that was loaded.
 ///
 /// # Errors
-/// [`Error::Conflict`] if one of them has another version or does not exist.
+/// [`Error::Conflict`](crate::Error::Conflict) if one of them has another version or does not exist.
 pub async fn update(tx: &mut Tx, rows: &[RootRow]) -> Result<()> {
     static UPDATE: Bulk = Bulk::new(
         COLUMNS,
@@ -92,10 +91,7 @@ pub async fn update(tx: &mut Tx, rows: &[RootRow]) -> Result<()> {
          WHERE t.id = v.id AND t.version = v.version",
     );
     let values: Vec<_> = rows.iter().map(RootRow::args).collect();
-    if tx.bulk(&UPDATE, &values).await? != rows.len() as u64 {
-        return Err(Error::conflict("roots"));
-    }
-    Ok(())
+    tx.put_all("roots", &UPDATE, &values).await
 }
 
 /// One tree.

@@ -98,8 +98,7 @@ pub async fn upsert(tx: &mut Tx, rows: &[StepRow]) -> Result<()> {
              started_at = excluded.started_at, ended_at = excluded.ended_at, body = excluded.body",
     );
     let rows: Vec<_> = rows.iter().map(StepRow::args).collect();
-    tx.bulk(&UPSERT, &rows).await?;
-    Ok(())
+    tx.put("steps", &UPSERT, &rows).await
 }
 
 /// One page of a task's steps, all attempts or one, in order, after (attempt, sequence).

@@ -138,7 +138,7 @@ impl TaskRow {
 pub async fn insert(tx: &mut Tx, rows: &[TaskRow]) -> Result<()> {
     static INSERT: Bulk = Bulk::new(COLUMNS, "INSERT INTO tasks ({columns}) {rows}");
     let values: Vec<_> = rows.iter().map(TaskRow::args).collect();
-    tx.bulk(&INSERT, &values).await?;
+    tx.put("tasks", &INSERT, &values).await?;
     insert_candidates(tx, rows).await
 }
 
@@ -163,11 +163,9 @@ pub async fn update(tx: &mut Tx, rows: &[TaskRow]) -> Result<()> {
          DELETE FROM task_candidates WHERE {roots} AND (root, task) IN (SELECT root, id FROM v)",
     );
     let values: Vec<_> = rows.iter().map(TaskRow::args).collect();
-    if tx.bulk(&UPDATE, &values).await? != rows.len() as u64 {
-        return Err(Error::conflict("tasks"));
-    }
+    tx.put_all("tasks", &UPDATE, &values).await?;
     let keys: Vec<Key> = rows.iter().map(TaskRow::key).collect();
-    tx.bulk(&FORGET, &key_rows(&keys)).await?;
+    tx.put("task_candidates", &FORGET, &key_rows(&keys)).await?;
     insert_candidates(tx, rows).await
 }
 
@@ -184,8 +182,7 @@ async fn insert_candidates(tx: &mut Tx, rows: &[TaskRow]) -> Result<()> {
         .iter()
         .map(|(row, candidate)| args![&row.project, candidate, &row.root, &row.id].to_vec())
         .collect();
-    tx.bulk(&INSERT, &values).await?;
-    Ok(())
+    tx.put("task_candidates", &INSERT, &values).await
 }
 
 /// One task.

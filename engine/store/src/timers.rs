@@ -50,17 +50,16 @@ impl TimerRow {
 pub async fn insert(tx: &mut Tx, rows: &[TimerRow]) -> Result<()> {
     static INSERT: Bulk = Bulk::new(COLUMNS, "INSERT INTO timers ({columns}) {rows}");
     let rows: Vec<_> = rows.iter().map(TimerRow::args).collect();
-    tx.bulk(&INSERT, &rows).await?;
-    Ok(())
+    tx.put("timers", &INSERT, &rows).await
 }
 
-/// Drops timers and counts those that were there.
-pub async fn delete(tx: &mut Tx, keys: &[Key]) -> Result<u64> {
+/// Drops timers. Unknown ones are gone already.
+pub async fn delete(tx: &mut Tx, keys: &[Key]) -> Result<()> {
     static DELETE: Bulk = Bulk::new(
         COLUMNS,
         "WITH v(root, id) AS ({rows}) DELETE FROM timers WHERE {roots} AND (root, id) IN (SELECT root, id FROM v)",
     );
-    tx.bulk(&DELETE, &key_rows(keys)).await
+    tx.put("timers", &DELETE, &key_rows(keys)).await
 }
 
 /// What is due by now, the longest due first. Nothing is taken: that happens under the root's lock.

@@ -82,8 +82,8 @@ async fn an_update_compares_the_revision_that_a_claim_moved_on(test: &TestDb) {
 
     let mut tx = begin(test).await;
     let stale = external_tasks::update(&mut tx, std::slice::from_ref(&loaded)).await;
-    assert!(matches!(stale, Err(Error::Conflict { .. })), "{stale:?}");
-    drop(tx);
+    let stale = refused(tx, stale).await;
+    assert!(matches!(stale, Error::Conflict { .. }), "{stale:?}");
 
     let done = ExternalTaskRow {
         retired: true,
@@ -109,7 +109,8 @@ async fn an_update_compares_the_revision_that_a_claim_moved_on(test: &TestDb) {
 
     let mut tx = begin(test).await;
     let unknown = external_tasks::update(&mut tx, &[external_task("a", "a.t9")]).await;
-    assert!(matches!(unknown, Err(Error::Conflict { .. })), "{unknown:?}");
+    let unknown = refused(tx, unknown).await;
+    assert!(matches!(unknown, Error::Conflict { .. }), "{unknown:?}");
 }
 
 async fn a_heartbeat_counts_for_its_own_lease_only(test: &TestDb) {

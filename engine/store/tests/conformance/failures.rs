@@ -1,13 +1,88 @@
+use legation_store::principals::PrincipalRow;
 use legation_store::testing::TestDb;
-use legation_store::{Db, Dialect, Error, for_each_db, payloads, roots};
+use legation_store::{
+    Db, Dialect, Error, external_tasks, for_each_db, history, instances, mailbox, payloads,
+};
+use legation_store::{Key, Result, Tx, incidents, principals, roots, steps, tasks, timers};
 
-use super::support::*;
+use super::support::{history as history_row, *};
 
 for_each_db!(
     a_dropped_transaction_leaves_nothing,
     a_transaction_in_which_a_statement_failed_cannot_be_committed,
     migrating_again_changes_nothing,
+    a_batch_writes_all_its_tables_or_none,
 );
+
+/// Everything that a batch may write, with one row of `history` as given.
+async fn write_all(tx: &mut Tx, revision: i64) -> Result<()> {
+    roots::insert(tx, &[root("b")]).await?;
+    roots::update(tx, &[root("a")]).await?;
+    instances::insert(tx, &[instance("b", "b")]).await?;
+    external_tasks::insert(tx, &[external_task("b", "b.t1")]).await?;
+    steps::upsert(tx, &[step("b", "b.t1", 1), step("b", "b.t1", 2)]).await?;
+    history::insert(tx, &[history_row("a", revision, "c1", 1)]).await?;
+    mailbox::insert(tx, &[letter("b", "b.m1", "k")]).await?;
+    timers::insert(tx, &[timer("b", "b.m2", 5)]).await?;
+    timers::delete(tx, &[Key::new("b", "b.m2")]).await?;
+    tasks::insert(tx, &[approval("b", "b.h1", 1)]).await?;
+    incidents::insert(tx, &[incident("b", "b.n1", 5)]).await
+}
+
+async fn a_batch_writes_all_its_tables_or_none(test: &TestDb) {
+    let mut tx = begin(test).await;
+    roots::insert(&mut tx, &[root("a")]).await.unwrap();
+    history::insert(&mut tx, &[history_row("a", 1, "c0", 1)])
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+
+    let mut tx = begin(test).await;
+    let written = write_all(&mut tx, 1).await;
+    let error = refused(tx, written).await;
+    assert!(matches!(error, Error::Conflict { .. }), "{error:?}");
+    let mut conn = read(test).await;
+    assert_eq!(roots::get(&mut conn, "b").await.unwrap(), None);
+    assert_eq!(roots::get(&mut conn, "a").await.unwrap(), Some(root("a")));
+
+    let mut tx = begin(test).await;
+    write_all(&mut tx, 2).await.unwrap();
+    // A transaction sees what it wrote.
+    assert_eq!(
+        instances::get(&mut tx, "b", "b").await.unwrap(),
+        Some(instance("b", "b"))
+    );
+    tx.commit().await.unwrap();
+    assert_eq!(
+        roots::get(&mut conn, "a").await.unwrap().map(|row| row.version),
+        Some(2)
+    );
+    assert_eq!(
+        external_tasks::get(&mut conn, "b", "b.t1").await.unwrap(),
+        Some(external_task("b", "b.t1"))
+    );
+    assert_eq!(
+        steps::list(&mut conn, "b", "b.t1", None, (0, 0), 9)
+            .await
+            .unwrap()
+            .len(),
+        2
+    );
+    assert_eq!(history::list(&mut conn, "a", "a", 0, 9).await.unwrap().len(), 2);
+    assert_eq!(
+        mailbox::list(&mut conn, "b").await.unwrap(),
+        [letter("b", "b.m1", "k")]
+    );
+    assert!(timers::list(&mut conn, "b", "b").await.unwrap().is_empty());
+    assert_eq!(
+        tasks::get(&mut conn, "b", "b.h1").await.unwrap(),
+        Some(approval("b", "b.h1", 1))
+    );
+    assert_eq!(
+        incidents::get(&mut conn, "b", "b.n1").await.unwrap(),
+        Some(incident("b", "b.n1", 5))
+    );
+}
 
 async fn a_dropped_transaction_leaves_nothing(test: &TestDb) {
     let mut tx = begin(test).await;
@@ -25,7 +100,17 @@ async fn a_dropped_transaction_leaves_nothing(test: &TestDb) {
 async fn a_transaction_in_which_a_statement_failed_cannot_be_committed(test: &TestDb) {
     let mut tx = begin(test).await;
     roots::insert(&mut tx, &[root("a")]).await.unwrap();
-    assert!(roots::insert(&mut tx, &[root("a")]).await.is_err());
+    let alice = PrincipalRow {
+        project: "default".to_owned(),
+        id: "u1".to_owned(),
+        kind: "person".to_owned(),
+        name: "alice".to_owned(),
+        groups: "[]".to_owned(),
+        roles: "[]".to_owned(),
+        created_at: 5,
+    };
+    principals::insert(&mut tx, &alice).await.unwrap();
+    assert!(principals::insert(&mut tx, &alice).await.is_err());
     let committed = tx.commit().await;
     assert!(matches!(committed, Err(Error::Database(_))), "{committed:?}");
     assert_eq!(roots::get(&mut *read(test).await, "a").await.unwrap(), None);
@@ -134,7 +219,8 @@ async fn a_commit_over_a_lost_connection_is_unknown() {
     let test = &TestDb::new(Dialect::Postgres).await;
     let mut tx = begin(test).await;
     roots::insert(&mut tx, &[root("a")]).await.unwrap();
-    // Another connection ends all others on this database.
+    // A read sends what was gathered, so that only the COMMIT is left.
+    roots::get(&mut tx, "a").await.unwrap();
     kill_connections(test).await;
     let committed = tx.commit().await;
     assert!(matches!(committed, Err(Error::Connection(_))), "{committed:?}");

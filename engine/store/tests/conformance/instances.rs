@@ -98,7 +98,8 @@ async fn an_update_compares_the_revision(test: &TestDb) {
         loaded: 1,
     };
     let result = instances::update(&mut tx, &[fresh, stale]).await;
-    assert!(matches!(result, Err(Error::Conflict { .. })), "{result:?}");
+    let result = refused(tx, result).await;
+    assert!(matches!(result, Error::Conflict { .. }), "{result:?}");
 }
 
 /// I8: the database itself refuses a second child of a step.
@@ -106,8 +107,8 @@ async fn a_step_starts_one_child_only(test: &TestDb) {
     write(test, &[instance("a", "a"), child("a", "a.i1")]).await;
     let mut tx = begin(test).await;
     let second = instances::insert(&mut tx, &[child("a", "a.i2")]).await;
-    assert!(matches!(second, Err(Error::Conflict { .. })), "{second:?}");
-    drop(tx);
+    let second = refused(tx, second).await;
+    assert!(matches!(second, Error::Conflict { .. }), "{second:?}");
     write(
         test,
         &[InstanceRow {

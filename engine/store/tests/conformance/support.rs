@@ -10,7 +10,7 @@ use legation_store::steps::StepRow;
 use legation_store::tasks::TaskRow;
 use legation_store::testing::TestDb;
 use legation_store::timers::TimerRow;
-use legation_store::{Read, Tx};
+use legation_store::{Error, Read, Result, Tx};
 
 pub async fn begin(test: &TestDb) -> Tx {
     test.db.begin_write().await.unwrap()
@@ -18,6 +18,19 @@ pub async fn begin(test: &TestDb) -> Tx {
 
 pub async fn read(test: &TestDb) -> Read {
     test.db.read().await.unwrap()
+}
+
+/// The error of a write: its own, or, as writes are gathered, that of the commit.
+pub async fn refused(tx: Tx, written: Result<()>) -> Error {
+    let Err(error) = async {
+        written?;
+        tx.commit().await
+    }
+    .await
+    else {
+        panic!("the write was not refused")
+    };
+    error
 }
 
 /// Text that tempts a database: a NUL escape, quotes, several scripts.
