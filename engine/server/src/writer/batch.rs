@@ -145,6 +145,7 @@ impl WriterLoop {
                 }
                 Err(broken) => broken,
             };
+            suspect |= matches!(broken, Broken::Unknown(_));
             match broken {
                 Broken::Again if tries <= 8 => tokio::task::yield_now().await,
                 Broken::Away(error) | Broken::Unknown(error)
@@ -180,7 +181,6 @@ impl WriterLoop {
                     return;
                 }
             }
-            suspect |= matches!(broken, Broken::Unknown(_));
         }
         self.requeue(members);
     }

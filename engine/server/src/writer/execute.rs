@@ -48,27 +48,7 @@ pub(super) async fn execute(
     }
     let jitter = shared.chance.percent();
     for _ in 0..MOST_LOADS {
-        let env = Env {
-            now: now.max(latest(loaded, job)),
-            definitions: &shared.definitions,
-            schemas: &shared.schemas,
-            actor: &job.actor,
-            jitter,
-            traceparent: job.traceparent.as_deref(),
-            max_depth: shared.max_depth,
-            budget: shared.budget,
-        };
-        let started = std::time::Instant::now();
-        // The payloads are content-addressed: what a refused command leaves there is still true.
-        let mut payloads = std::mem::take(&mut loaded.tree.payloads);
-        let decided = catch_unwind(AssertUnwindSafe(|| {
-            let mut work = Work::new(&loaded.tree, &mut payloads, &env);
-            commands::execute(&mut work, &job.command).map(|answer| (answer, work.finish()))
-        }));
-        loaded.tree.payloads = payloads;
-        if started.elapsed().as_millis() > SLOW_MS {
-            warn!(root = %loaded.root.id, ms = started.elapsed().as_millis() as u64, "deciding a command took long");
-        }
+        let decided = decide(shared, loaded, job, now, jitter);
         let stop = match decided {
             Ok(Ok((answer, changes))) => return Ok(Attempted { answer: Ok(answer), changes: Some(changes) }),
             Ok(Err(stop)) => stop,
@@ -83,6 +63,38 @@ pub(super) async fn execute(
     }
     error!(root = %loaded.root.id, "a command wanted more than it may load");
     Ok(Attempted { answer: Err(Failure::Internal), changes: None })
+}
+
+/// Decides on what is loaded.
+fn decide(
+    shared: &Shared,
+    loaded: &mut Loaded,
+    job: &CommandJob,
+    now: i64,
+    jitter: u32,
+) -> std::thread::Result<std::result::Result<(Answer, Changes), Stop>> {
+    let env = Env {
+        now: now.max(latest(loaded, job)),
+        definitions: &shared.definitions,
+        schemas: &shared.schemas,
+        actor: &job.actor,
+        jitter,
+        traceparent: job.traceparent.as_deref(),
+        max_depth: shared.max_depth,
+        budget: shared.budget,
+    };
+    let started = std::time::Instant::now();
+    // The payloads are content-addressed: what a refused command leaves there is still true.
+    let mut payloads = std::mem::take(&mut loaded.tree.payloads);
+    let decided = catch_unwind(AssertUnwindSafe(|| {
+        let mut work = Work::new(&loaded.tree, &mut payloads, &env);
+        commands::execute(&mut work, &job.command).map(|answer| (answer, work.finish()))
+    }));
+    loaded.tree.payloads = payloads;
+    if started.elapsed().as_millis() > SLOW_MS {
+        warn!(root = %loaded.root.id, ms = started.elapsed().as_millis() as u64, "deciding a command took long");
+    }
+    decided
 }
 
 /// Times within an instance never go back (core §2, "Time").

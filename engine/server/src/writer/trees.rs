@@ -120,10 +120,6 @@ impl Trees {
     pub(super) fn get_mut(&mut self, root: &str) -> Option<&mut Loaded> {
         self.trees.get_mut(root)
     }
-
-    pub(super) fn clear(&mut self) {
-        self.trees.clear();
-    }
 }
 
 /// Loads instances that a batch will read.

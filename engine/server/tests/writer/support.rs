@@ -1,0 +1,168 @@
+//! An engine on a database of its own, with a fake clock.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use legation_kernel::commands::{Answer, Command, Completion, StartInstance};
+use legation_kernel::ids::{InstanceId, TaskId};
+use legation_kernel::task::Caller;
+use legation_language::Value;
+use legation_language::documents::{Nothing, Options, freeze};
+use legation_server::app::{App, Parts, Sender};
+use legation_server::chance::Chance;
+use legation_server::cipher::Master;
+use legation_server::clock::Clock;
+use legation_server::writer::{Claimed, Failure, FetchRequest};
+use legation_store::definitions::DefinitionRow;
+use legation_store::instances::{self, InstanceRow};
+use legation_store::testing::TestDb;
+use legation_store::{Db, definitions};
+
+pub struct Engine {
+    pub app: App,
+    url: String,
+    clock: Clock,
+}
+
+pub fn text(text: &str) -> Value {
+    Value::from(text)
+}
+
+impl Engine {
+    pub async fn new(test: &TestDb, files: &[(&str, &str)]) -> Self {
+        let clock = Clock::fake(1_700_000_000_000);
+        deploy(&test.db, files).await;
+        let app = start(&test.url, clock.clone()).await;
+        Self { app, url: test.url.clone(), clock }
+    }
+
+    /// Stops the engine and starts another on the same database.
+    pub async fn restart(&mut self) {
+        self.app.stop(Duration::from_secs(10)).await;
+        self.app = start(&self.url, self.clock.clone()).await;
+    }
+
+    pub fn sender(&self) -> Sender {
+        Sender { project: "p".to_owned(), actor: "tester".to_owned(), traceparent: None }
+    }
+
+    pub async fn start(&self, process: &str, variables: &[(&str, Value)]) -> Result<String, Failure> {
+        self.start_with(process, None, variables).await
+    }
+
+    pub async fn start_with_key(
+        &self,
+        process: &str,
+        key: &str,
+        variables: &[(&str, Value)],
+    ) -> Result<String, Failure> {
+        self.start_with(process, Some(key.to_owned()), variables).await
+    }
+
+    async fn start_with(
+        &self,
+        process: &str,
+        business_key: Option<String>,
+        variables: &[(&str, Value)],
+    ) -> Result<String, Failure> {
+        let id = InstanceId(self.app.chance().root_id(self.app.clock().now()));
+        let start = StartInstance {
+            id: id.clone(),
+            project: "p".to_owned(),
+            process: process.to_owned(),
+            version: 1,
+            business_key,
+            labels: BTreeMap::new(),
+            variables: variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+        };
+        self.app.run(&self.sender(), Command::Start(Box::new(start))).await?;
+        Ok(id.0)
+    }
+
+    pub async fn fetch(&self, topic: &str, max: u32, wait_ms: i64) -> Vec<Claimed> {
+        self.app.fetch(request(topic, max), wait_ms).await.expect("a fetch is answered")
+    }
+
+    pub fn poll(&self, topic: &str, wait_ms: i64) -> tokio::task::JoinHandle<Vec<Claimed>> {
+        let (app, request) = (self.app.clone(), request(topic, 1));
+        tokio::spawn(async move { app.fetch(request, wait_ms).await.expect("a poll is answered") })
+    }
+
+    pub async fn complete(&self, claimed: &Claimed, variables: &[(&str, Value)]) -> Result<Answer, Failure> {
+        let row = &claimed.row;
+        let caller = Caller {
+            worker: "w".to_owned(),
+            credential: "key".to_owned(),
+            lease: Some((row.lease_no as u32, row.lease_random.clone().expect("a lease has a random part"))),
+            arrived_at: self.app.clock().now(),
+        };
+        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let command = Command::Complete {
+            task: TaskId(row.id.clone()),
+            caller,
+            completion: Completion::Variables(variables),
+        };
+        self.app.run(&self.sender(), command).await
+    }
+
+    pub async fn row(&self, id: &str) -> InstanceRow {
+        let mut read = self.app.db().read().await.expect("a connection");
+        let root = legation_kernel::ids::root_of(id);
+        instances::get(&mut read, root, id).await.expect("a query").expect("it exists")
+    }
+
+    pub async fn status(&self, id: &str) -> String {
+        self.row(id).await.status
+    }
+
+    /// Waits until the instance's row is as wanted.
+    pub async fn until(&self, id: &str, wanted: impl Fn(&InstanceRow) -> bool) {
+        let mut committed = self.app.shared().wake.committed.subscribe();
+        let waited = tokio::time::timeout(Duration::from_secs(20), async {
+            while !wanted(&self.row(id).await) {
+                let _ = tokio::time::timeout(Duration::from_millis(200), committed.changed()).await;
+            }
+        });
+        assert!(waited.await.is_ok(), "{:?}", self.row(id).await);
+    }
+}
+
+fn request(topic: &str, max: u32) -> FetchRequest {
+    FetchRequest {
+        project: "p".to_owned(),
+        topics: vec![topic.to_owned()],
+        worker: "w".to_owned(),
+        credential: "key".to_owned(),
+        lock_ms: 30_000,
+        max,
+    }
+}
+
+async fn start(url: &str, clock: Clock) -> App {
+    let db = Db::open(url).await.expect("the database opens");
+    App::start(Parts::new(db, clock, Chance::seeded(7), Master::new([7; 32])))
+}
+
+async fn deploy(db: &Db, files: &[(&str, &str)]) {
+    let files: BTreeMap<String, String> =
+        files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+    let frozen = freeze(&files, &Options::default(), &Nothing);
+    assert!(!frozen.has_errors(), "{:#?}", frozen.problems);
+    let rows: Vec<DefinitionRow> = frozen
+        .processes
+        .iter()
+        .map(|process| DefinitionRow {
+            project: "p".to_owned(),
+            key: process.definition.key.clone(),
+            version: i64::from(process.definition.version),
+            digest: process.digest.clone(),
+            body: serde_json::to_string(process.definition.as_ref()).expect("a definition is JSON"),
+            source: String::new(),
+            created_at: 0,
+            created_by: "tester".to_owned(),
+        })
+        .collect();
+    let mut tx = db.begin_write().await.expect("a transaction");
+    definitions::insert(&mut tx, &rows).await.expect("definitions are written");
+    tx.commit().await.expect("a commit");
+}
