@@ -20,7 +20,7 @@ pub enum StepKind {
     Tool,
     /// A process run by the engine as a child instance: `toolRef` is `delegate:<process>`, see [`ToolRequest`].
     Delegation,
-    /// A piece of a handler's own code: `toolRef` is `checkpoint:<name>`, see [`CheckpointRequest`].
+    /// A piece of a handler's own code: `toolRef` is `step:<name>`, see [`CheckpointRequest`].
     Checkpoint,
     /// A pause without lease or slot: `toolRef` is `wait`, see [`WaitRequest`].
     Wait,

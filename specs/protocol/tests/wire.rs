@@ -65,7 +65,7 @@ fn a_body_that_is_neither_form_says_what_is_missing() {
 
 #[test]
 fn a_null_result_is_a_result_and_a_missing_one_is_none() {
-    let with = r#"{"workerId":"w","attempt":1,"sequence":1,"kind":"CHECKPOINT","state":"COMPLETED","toolRef":"checkpoint:a","result":null}"#;
+    let with = r#"{"workerId":"w","attempt":1,"sequence":1,"kind":"CHECKPOINT","state":"COMPLETED","toolRef":"step:a","result":null}"#;
     let request: StepsRequest = serde_json::from_str(with).unwrap();
     assert_eq!(request.result.as_ref().unwrap().get(), "null");
     assert_eq!(serde_json::to_string(&request).unwrap(), with);
