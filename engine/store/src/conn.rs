@@ -6,6 +6,7 @@ use sqlx::pool::PoolConnection;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, Sqlite, SqliteConnection};
 
 use crate::dialect::{Arg, Bulk, CHUNKS, Dialect, FromAny, Sql, postgres_arguments, sqlite_arguments};
+use crate::filter::Filter;
 use crate::gather::Gathered;
 use crate::writers::{PostgresTx, SqliteTx};
 use crate::{Error, Result};
@@ -355,102 +356,4 @@ fn chunks<T>(mut rows: &[T]) -> impl Iterator<Item = (usize, &[T])> {
         rows = rest;
         Some((chunk, part))
     })
-}
-
-/// A list query whose conditions depend on what is asked. Conditions are literals; values are bound.
-pub(crate) struct Filter<'a> {
-    columns: &'static str,
-    text: String,
-    args: Vec<Arg<'a>>,
-}
-
-impl<'a> Filter<'a> {
-    /// `text` ends in a WHERE with at least one condition, or in `WHERE TRUE`.
-    pub(crate) fn new(columns: &'static str, text: &'static str, args: &[Arg<'a>]) -> Self {
-        Self {
-            columns,
-            text: text.to_owned(),
-            args: args.to_vec(),
-        }
-    }
-
-    /// Adds ` AND <condition>`, in which `?` is the value.
-    pub(crate) fn and(&mut self, condition: &'static str, value: impl Into<Arg<'a>>) {
-        self.args.push(value.into());
-        let condition = condition.replace('?', &format!("${}", self.args.len()));
-        self.text.push_str(" AND ");
-        self.text
-            .push_str(&condition.replace("{texts}", &format!("{{texts:{}}}", self.args.len())));
-    }
-
-    /// Adds ` AND <condition>` if there is a value.
-    pub(crate) fn and_some<T: Into<Arg<'a>>>(&mut self, condition: &'static str, value: Option<T>) {
-        if let Some(value) = value {
-            self.and(condition, value);
-        }
-    }
-
-    /// Adds ` AND <condition>` without a value.
-    pub(crate) fn and_fixed(&mut self, condition: &'static str) {
-        self.text.push_str(" AND ");
-        self.text.push_str(condition);
-    }
-
-    /// Newest first, after `place`, at most `limit`. `at` is the column that orders.
-    pub(crate) fn page(&mut self, at: &'static str, place: Option<&'a Place>, limit: i64) {
-        if let Some(place) = place {
-            let first = self.args.len() + 1;
-            self.args
-                .extend([Arg::from(place.at), Arg::from(&place.root), Arg::from(&place.id)]);
-            let (second, third) = (first + 1, first + 2);
-            self.text.push_str(&format!(
-                " AND (t.{at}, t.root, t.id) < (${first}, ${second}, ${third})"
-            ));
-        }
-        self.args.push(Arg::from(limit));
-        let number = self.args.len();
-        self.text.push_str(&format!(
-            " ORDER BY t.{at} DESC, t.root DESC, t.id DESC LIMIT ${number}"
-        ));
-    }
-}
-
-/// The key of a row below a root instance.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, sqlx::FromRow)]
-pub struct Key {
-    /// The root instance.
-    pub root: String,
-    /// The whole id, which begins with the root's.
-    pub id: String,
-}
-
-impl Key {
-    /// A key of its two parts.
-    #[must_use]
-    pub fn new(root: impl Into<String>, id: impl Into<String>) -> Self {
-        Self {
-            root: root.into(),
-            id: id.into(),
-        }
-    }
-
-    pub(crate) fn args(&self) -> Vec<Arg<'_>> {
-        vec![Arg::from(&self.root), Arg::from(&self.id)]
-    }
-}
-
-/// Where the next page of a list begins: after the last row of the page before. Lists run newest first.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The time that orders the list, epoch milliseconds.
-    pub at: i64,
-    /// The row's root.
-    pub root: String,
-    /// The row's id.
-    pub id: String,
-}
-
-/// The keys of `rows`, as arguments.
-pub(crate) fn key_rows(keys: &[Key]) -> Vec<Vec<Arg<'_>>> {
-    keys.iter().map(Key::args).collect()
 }

@@ -3,8 +3,10 @@
 mod claims;
 
 use crate::Result;
-use crate::conn::{Conn, Filter, Key, Place, Tx, key_rows};
+use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::filter::Filter;
+use crate::keys::{Key, Place, key_rows};
 
 pub use claims::{ClaimRequest, claim, find_claimed};
 

@@ -1,8 +1,10 @@
 //! Incidents, which hold an instance until someone acts, and notices, which only say something.
 
 use crate::Result;
-use crate::conn::{Conn, Filter, Key, Place, Tx};
+use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::filter::Filter;
+use crate::keys::{Key, Place};
 
 const COLUMNS: &str = "root, id, project, instance, node, external_task, sequence, kind, code, message, state, \
                        created_at, resolved_at, resolved_by, resolution, body";

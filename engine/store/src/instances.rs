@@ -1,8 +1,10 @@
 //! Instances: what is listed and searched as columns, the kernel's state as `snapshot`.
 
 use crate::Result;
-use crate::conn::{Conn, Filter, Key, Place, Tx, key_rows};
+use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::filter::Filter;
+use crate::keys::{Key, Place, key_rows};
 
 const COLUMNS: &str = "root, id, project, process, version, status, suspended, business_key, parent, parent_task, \
                        parent_attempt, parent_sequence, depth, initiator, started_by, labels, error_code, \

@@ -4,6 +4,9 @@
 //! makes no decisions: rows carry what is queried as columns, and the kernel's aggregates as JSON text that
 //! nobody here reads. Where the two databases differ is in `dialect`.
 //!
+//! Writes that have no answer may be sent later than they are called, together with others (see `gather`): their
+//! errors come with the next read of the transaction or with its commit, never after it.
+//!
 //! The order within a transaction, which keeps it free of deadlocks: roots first, in one statement
 //! ([`roots::lock`]); then rows below them; then shared rows, sorted; claims last.
 //!
@@ -14,8 +17,10 @@ mod conn;
 mod db;
 mod dialect;
 mod error;
+mod filter;
 mod gather;
 mod hints;
+mod keys;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod writers;
@@ -39,8 +44,9 @@ pub mod tasks;
 pub mod timers;
 pub mod workers;
 
-pub use conn::{Conn, Key, Place, Read, Tx};
+pub use conn::{Conn, Read, Tx};
 pub use db::{Db, Stats};
 pub use dialect::Dialect;
 pub use error::{Error, Result};
 pub use hints::Hints;
+pub use keys::{Key, Place};

@@ -1,8 +1,9 @@
 //! The mailbox: durable commands to a tree, its own or another's, done when they are due under the tree's lock.
 
 use crate::Result;
-use crate::conn::{Conn, Key, Tx, key_rows};
+use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::keys::{Key, key_rows};
 
 const COLUMNS: &str = "root, id, project, kind, key, due_at, tries, body";
 

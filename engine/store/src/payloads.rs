@@ -1,8 +1,9 @@
 //! Values that are too large or too private for a snapshot, encrypted. Nothing is shared between owners.
 
 use crate::Result;
-use crate::conn::{Conn, Key, Tx, key_rows};
+use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::keys::{Key, key_rows};
 
 const COLUMNS: &str = "root, owner, digest, size, key_id, nonce, body";
 

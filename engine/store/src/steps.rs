@@ -1,8 +1,9 @@
 //! The journal: the steps of every task, appended or settled.
 
 use crate::Result;
-use crate::conn::{Conn, Key, Tx};
+use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::keys::Key;
 
 const COLUMNS: &str = "root, task, attempt, sequence, instance, kind, state, tool_ref, settled, request_digest, \
                        effective_digest, grant_lease, reused_from, child, late_result, resolved_by, writer, \
@@ -141,7 +142,7 @@ pub async fn list_for_tasks(conn: &mut Conn, tasks: &[Key]) -> Result<Vec<StepRo
         "WITH v(root, task) AS ({rows})
          SELECT {t.columns} FROM v CROSS JOIN steps AS t WHERE t.root = v.root AND t.task = v.task",
     );
-    let mut steps: Vec<StepRow> = conn.bulk_fetch(&LIST, &crate::conn::key_rows(tasks)).await?;
+    let mut steps: Vec<StepRow> = conn.bulk_fetch(&LIST, &crate::keys::key_rows(tasks)).await?;
     steps.sort_by(|a, b| {
         (&a.root, &a.task, a.attempt, a.sequence).cmp(&(&b.root, &b.task, b.attempt, b.sequence))
     });

@@ -1,7 +1,9 @@
 //! Tasks of people: human tasks and approvals, and who may act on them.
 
-use crate::conn::{Conn, Filter, Key, Place, Tx, key_rows};
+use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::filter::Filter;
+use crate::keys::{Key, Place, key_rows};
 use crate::{Error, Result};
 
 const COLUMNS: &str = "root, id, project, instance, node, kind, state, groups, users, external_task, attempt, \

@@ -1,8 +1,9 @@
 //! Timers: what an instance waits for that only the clock brings.
 
 use crate::Result;
-use crate::conn::{Conn, Key, Tx, key_rows};
+use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::keys::{Key, key_rows};
 
 const COLUMNS: &str = "root, id, project, instance, node, kind, due_at, held, body";
 
