@@ -1,6 +1,8 @@
 //! The fields that all activities share, and the small readers that node types use. Values of a wrong kind were
 //! reported by the shape check before; the readers here take what is usable and pass over the rest.
 
+use std::collections::BTreeSet;
+
 use rust_decimal::Decimal;
 
 use super::codes::Code;
@@ -111,6 +113,9 @@ pub(super) const MOMENT: Object = Object {
     fields: &[MOMENT_FIELDS],
 };
 
+/// A number; an expression later.
+pub(super) const PRIORITY: Shape = Shape::Either(&[Shape::Integer(-1_000_000, 1_000_000), Shape::Expression]);
+
 /// What the shared fields say.
 #[derive(Default)]
 pub(super) struct Shared {
@@ -135,9 +140,10 @@ pub(super) fn read<'a>(at: &At<'a>, reading: &mut Reading<'a, '_>) -> Shared {
 /// `{name: expression}` or `[name]`.
 fn mappings(at: &At<'_>, problems: &mut Problems) -> Vec<Mapping> {
     let mut out: Vec<Mapping> = Vec::new();
+    let mut seen = BTreeSet::new();
     for item in at.items() {
         let Some(name) = item.text() else { continue };
-        if out.iter().any(|mapping| mapping.name == name) {
+        if !seen.insert(name) {
             problems.error(&item, Code::DuplicateName, format!("`{name}` stands twice"));
             continue;
         }
@@ -176,6 +182,9 @@ pub(super) fn mapping_place<'a>(at: &At<'a>, index: usize) -> At<'a> {
     at.items().into_iter().nth(index).unwrap_or_else(|| at.clone())
 }
 
+/// A list that a person can still read.
+const MAX_CATCHES: usize = 50;
+
 fn catches<'a>(at: &At<'a>, reading: &mut Reading<'a, '_>) -> Vec<Catch> {
     let Some(at) = at.get("on_error") else {
         return Vec::new();
@@ -186,6 +195,11 @@ fn catches<'a>(at: &At<'a>, reading: &mut Reading<'a, '_>) -> Vec<Catch> {
             .map(|then| Catch { code: None, then })
             .into_iter()
             .collect();
+    }
+    if at.items().len() > MAX_CATCHES {
+        let message = format!("`on_error` has at most {MAX_CATCHES} entries");
+        reading.problems.error(&at, Code::InvalidValue, message);
+        return Vec::new();
     }
     let mut out: Vec<Catch> = Vec::new();
     for item in at.items() {
@@ -381,6 +395,17 @@ pub(super) fn integer<T: TryFrom<i64>>(at: &At<'_>, key: &str, absent: T) -> T {
     number
         .and_then(|number| T::try_from(number).ok())
         .unwrap_or(absent)
+}
+
+/// `priority`, 0 unless given.
+pub(super) fn priority(at: &At<'_>, problems: &mut Problems) -> i32 {
+    if let Some(priority) = at.get("priority").filter(|at| at.number().is_none()) {
+        let message = "a `priority` by expression is reserved for a later release";
+        problems
+            .error(&priority, Code::NotYet, message)
+            .hint("priority: 10");
+    }
+    integer(at, "priority", 0)
 }
 
 fn percent(at: &At<'_>, key: &str, absent: u32) -> u32 {

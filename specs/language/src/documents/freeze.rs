@@ -15,11 +15,14 @@ use super::reads::reads;
 use super::server::{self, Server, StdioCommand};
 use super::set;
 use super::settings::{self, Settings};
+use super::unwritten;
 use super::yaml::{self, At, Place, Source};
 use super::{Kind, Origin, kind_of};
 use crate::Value;
 use crate::canonical;
 use crate::model::Definition;
+
+const MAX_FILES: usize = 1_000;
 
 /// How a set is read.
 #[derive(Clone, Debug, Default)]
@@ -78,6 +81,12 @@ pub fn freeze(files: &BTreeMap<String, String>, options: &Options, known: &dyn K
     let mut problems = Problems::default();
     let mut frozen = Frozen::default();
     let mut sources: Vec<(Kind, Source)> = Vec::new();
+    if files.len() > MAX_FILES {
+        let message = format!("the set has {} files, at most {MAX_FILES} are read", files.len());
+        problems.error_at("", Place::START, "", Code::TooManyDocuments, message);
+        frozen.problems = problems.sorted();
+        return frozen;
+    }
     for (file, text) in files {
         if kind_of(file) == Kind::Settings {
             frozen.settings = settings::read(file, text, options.env.as_deref(), &mut problems);
@@ -272,6 +281,7 @@ fn pin(
     };
     check_own_outputs(process, &definition, problems);
     pin_values(process, &mut definition, values, problems);
+    unwritten::check(process, &definition, problems);
     Some(definition)
 }
 

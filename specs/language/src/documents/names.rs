@@ -40,6 +40,11 @@ pub fn is_process_key(key: &str) -> bool {
     rest_is_good && key.len() <= 128 && key.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
+/// Whether expressions know this name without any variable.
+pub(super) fn is_built_in(name: &str) -> bool {
+    RESERVED.contains(&name)
+}
+
 /// Reports a name that is no name or is reserved.
 pub(super) fn check_pattern(name: &str, at: &At<'_>, problems: &mut Problems) {
     if !is_name(name) {

@@ -98,6 +98,24 @@ impl Problems {
         )
     }
 
+    pub(super) fn warning_at(
+        &mut self,
+        file: &str,
+        place: Place,
+        pointer: &str,
+        code: Code,
+        message: impl Into<String>,
+    ) -> Hint<'_> {
+        self.push(
+            file,
+            place,
+            pointer.to_owned(),
+            code,
+            Severity::Warning,
+            message.into(),
+        )
+    }
+
     fn push(
         &mut self,
         file: &str,
@@ -135,6 +153,15 @@ impl Problems {
     /// Whether further problems would be dropped, so that costly searches can stop.
     pub(super) fn is_full(&self) -> bool {
         self.list.len() >= MAX_PROBLEMS
+    }
+
+    /// The place of a byte inside a text. Searching the file for it is worth it for problems that will be shown.
+    pub(super) fn place_inside(&self, at: &At<'_>, offset: usize) -> Place {
+        if self.is_full() {
+            at.place()
+        } else {
+            at.place_inside(offset)
+        }
     }
 
     /// By file and place; what stands at the same place keeps the order in which it was found.

@@ -1,6 +1,6 @@
 //! A process document: metadata and flow, read into drafts that freezing completes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::activity;
 use super::codes::Code;
@@ -302,10 +302,12 @@ fn check_names(
             engine.insert(name, &draft.id);
         }
     }
-    let locked = |name: &str| {
-        let input = variables.iter().any(|d| d.name == name && d.input && d.locked);
-        input && !outputs.iter().any(|d| d.name == name)
-    };
+    let given_back: BTreeSet<&str> = outputs.iter().map(|d| d.name.as_str()).collect();
+    let inputs = variables
+        .iter()
+        .filter(|d| d.input && d.locked)
+        .map(|d| d.name.as_str());
+    let locked: BTreeSet<&str> = inputs.filter(|name| !given_back.contains(name)).collect();
     for draft in drafts {
         let Some(node) = &draft.node else { continue };
         for (name, place) in written(draft, node) {
@@ -314,7 +316,7 @@ fn check_names(
                 problems.error(&place, Code::NameCollision, message);
             }
             let may_write = node.outputs.is_some() && !matches!(node.kind, NodeKind::Agent(_));
-            if !may_write && locked(&name) {
+            if !may_write && locked.contains(name.as_str()) {
                 problems
                     .error(&place, Code::LockedName, format!("the input `{name}` is locked"))
                     .hint("use another name, or declare it with `locked: false`");
@@ -388,7 +390,7 @@ fn check_closings(
         for (expression, offset) in closing.expressions() {
             for name in expression.references().iter().filter_map(|path| path.first()) {
                 if !may_cross(name) {
-                    let place = at.place_inside(offset);
+                    let place = problems.place_inside(&at, offset);
                     let message = format!("`{name}` is neither an input nor a declared output");
                     problems
                         .error_at(at.file(), place, &at.pointer, Code::ClosingReference, message)

@@ -1,5 +1,7 @@
 //! Which variables a node's expressions and texts read.
 
+use std::collections::BTreeSet;
+
 use crate::expr::Expr;
 use crate::model::{Mapping, Moment, Node, NodeKind, Source};
 use crate::template::Template;
@@ -10,38 +12,17 @@ pub fn reads(node: &Node) -> Vec<Vec<String>> {
     let mut found = Paths::default();
     found.mappings(node.inputs.as_deref());
     found.mappings(node.outputs.as_deref());
-    if let Some(timeout) = &node.on_timeout {
-        found.moment(&timeout.when);
-    }
-    match &node.kind {
-        NodeKind::Start | NodeKind::EngineTask(_) | NodeKind::CallProcess(_) | NodeKind::Parallel(_) => {}
-        NodeKind::End(end) => {
-            if let Some(closing) = &end.closing {
-                found.template(closing);
-            }
-        }
-        NodeKind::Agent(agent) => {
-            found.template(&agent.prompt);
-            for outcome in &agent.outcomes {
-                found.expressions(outcome.when.iter());
-            }
-        }
-        NodeKind::Decision(table) => {
-            for rule in &table.rules {
-                found.expression(&rule.when);
-            }
-            let columns = table.rules.iter().map(|rule| &rule.then).chain(&table.otherwise);
-            for column in columns.flatten() {
-                found.source(&column.value);
-            }
-        }
-        NodeKind::Human(human) => {
-            if let Some(due) = &human.due {
-                found.moment(due);
-            }
-        }
-        NodeKind::Exclusive(exclusive) => found.expressions(exclusive.rules.iter().map(|rule| &rule.when)),
-        NodeKind::Timer(moment) => found.moment(moment),
+    found.own(node);
+    found.list
+}
+
+/// As [`reads`], without `outputs`, whose bare names may be keys of the result, without what an agent's texts name,
+/// which are its inputs, and without closing messages, which have a rule of their own.
+pub(super) fn reads_of_variables(node: &Node) -> Vec<Vec<String>> {
+    let mut found = Paths::default();
+    found.mappings(node.inputs.as_deref());
+    if !matches!(node.kind, NodeKind::Agent(_) | NodeKind::End(_)) {
+        found.own(node);
     }
     found.list
 }
@@ -49,12 +30,50 @@ pub fn reads(node: &Node) -> Vec<Vec<String>> {
 #[derive(Default)]
 struct Paths {
     list: Vec<Vec<String>>,
+    seen: BTreeSet<Vec<String>>,
 }
 
 impl Paths {
+    /// What the node's own fields read.
+    fn own(&mut self, node: &Node) {
+        if let Some(timeout) = &node.on_timeout {
+            self.moment(&timeout.when);
+        }
+        match &node.kind {
+            NodeKind::Start | NodeKind::EngineTask(_) | NodeKind::CallProcess(_) | NodeKind::Parallel(_) => {}
+            NodeKind::End(end) => {
+                if let Some(closing) = &end.closing {
+                    self.template(closing);
+                }
+            }
+            NodeKind::Agent(agent) => {
+                self.template(&agent.prompt);
+                for outcome in &agent.outcomes {
+                    self.expressions(outcome.when.iter());
+                }
+            }
+            NodeKind::Decision(table) => {
+                for rule in &table.rules {
+                    self.expression(&rule.when);
+                }
+                let columns = table.rules.iter().map(|rule| &rule.then).chain(&table.otherwise);
+                for column in columns.flatten() {
+                    self.source(&column.value);
+                }
+            }
+            NodeKind::Human(human) => {
+                if let Some(due) = &human.due {
+                    self.moment(due);
+                }
+            }
+            NodeKind::Exclusive(exclusive) => self.expressions(exclusive.rules.iter().map(|rule| &rule.when)),
+            NodeKind::Timer(moment) => self.moment(moment),
+        }
+    }
+
     fn add(&mut self, paths: Vec<Vec<String>>) {
         for path in paths {
-            if !self.list.contains(&path) {
+            if self.seen.insert(path.clone()) {
                 self.list.push(path);
             }
         }

@@ -12,7 +12,7 @@ use super::yaml::At;
 use crate::model::NodeKind;
 
 /// One process names another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
     Delegate,
     /// `call-process` with a version fixed at deployment.
@@ -27,7 +27,13 @@ type Links = BTreeMap<String, Vec<(String, Link)>>;
 pub(super) fn check_cycles(processes: &[Process<'_>], known: &dyn Known, problems: &mut Problems) {
     let links = all_links(processes, known);
     for process in processes {
+        if !is_on_circle(&process.key, &links) {
+            continue;
+        }
         for (target, link, at) in named(process) {
+            if problems.is_full() {
+                return;
+            }
             if target == process.key && link != Link::Delegate {
                 // Calling oneself is judged at the node.
                 continue;
@@ -136,6 +142,23 @@ fn links_of(definition: &crate::model::Definition) -> Vec<(String, Link)> {
     out
 }
 
+/// Whether any links lead from this process back to it.
+fn is_on_circle(home: &str, links: &Links) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![home];
+    while let Some(key) = open.pop() {
+        for (next, _) in links.get(key).into_iter().flatten() {
+            if next == home {
+                return true;
+            }
+            if seen.insert(next.as_str()) {
+                open.push(next);
+            }
+        }
+    }
+    false
+}
+
 /// The keys from `from` back to `home` by a chain that a delegation is part of, the first link included.
 fn way_back(from: &str, home: &str, first: Link, links: &Links) -> Option<Vec<String>> {
     let delegated = first == Link::Delegate;
@@ -194,11 +217,14 @@ pub(super) fn children_first(processes: &[Process<'_>]) -> Vec<usize> {
         })
         .collect();
     let mut order = Vec::new();
+    let mut done = vec![false; processes.len()];
     while !waiting.is_empty() {
         let ready = waiting
             .iter()
-            .position(|(_, children)| children.iter().all(|child| order.contains(child)));
-        order.push(waiting.remove(ready.unwrap_or(0)).0);
+            .position(|(_, children)| children.iter().all(|child| done[*child]));
+        let (next, _) = waiting.remove(ready.unwrap_or(0));
+        done[next] = true;
+        order.push(next);
     }
     order
 }

@@ -192,18 +192,7 @@ pub(super) fn check_object(at: &At<'_>, object: &'static Object, problems: &mut 
     }
     for (entry, value) in at.entries() {
         let Some(field) = object.all().find(|field| field.name == entry.key) else {
-            let known: Vec<&str> = object
-                .all()
-                .filter(|f| f.need != Need::NotYet)
-                .map(|f| f.name)
-                .collect();
-            problems
-                .error(
-                    &value.key(entry),
-                    Code::UnknownKey,
-                    format!("{} has no `{}`", object.name, entry.key),
-                )
-                .maybe(words::key_hint(&entry.key, &known));
+            unknown_key(&value.key(entry), &entry.key, object, problems);
             continue;
         };
         match field.need {
@@ -247,6 +236,18 @@ pub(super) fn check_object(at: &At<'_>, object: &'static Object, problems: &mut 
                 .hint(format!("`{}`: {}", field.name, field.doc));
         }
     }
+}
+
+fn unknown_key(at: &At<'_>, key: &str, object: &Object, problems: &mut Problems) {
+    let hint = if problems.is_full() {
+        None
+    } else {
+        let offered = object.all().filter(|field| field.need != Need::NotYet);
+        words::key_hint(key, &offered.map(|field| field.name).collect::<Vec<_>>())
+    };
+    problems
+        .error(at, Code::UnknownKey, format!("{} has no `{key}`", object.name))
+        .maybe(hint);
 }
 
 fn takes(shape: &Shape, kind: &Kind) -> bool {
@@ -384,7 +385,7 @@ fn check_template(at: &At<'_>, shape: &Shape, problems: &mut Problems) {
     if matches!(shape, Shape::Prompt)
         && let Err(error) = template.path_only()
     {
-        let place = at.place_inside(error.offset);
+        let place = problems.place_inside(at, error.offset);
         problems
             .error_at(
                 at.file(),
@@ -427,7 +428,7 @@ pub(super) fn report(at: &At<'_>, error: ExprError, problems: &mut Problems) {
     } else {
         Code::ExpressionInvalid
     };
-    let place = at.place_inside(error.offset);
+    let place = problems.place_inside(at, error.offset);
     problems
         .error_at(at.file(), place, &at.pointer, code, error.message)
         .maybe(error.hint);

@@ -30,11 +30,22 @@ const ENTRY: Object = Object {
     ],
 };
 
+/// Providers take about as many.
+const MAX_TOOLS: usize = 128;
+
 /// Binds the tools of an agent.
 pub(super) fn freeze(node_at: &At<'_>, pinning: &mut Pinning<'_>) -> Vec<ToolBinding> {
     let Some(list) = node_at.get("tools") else {
         return Vec::new();
     };
+    if list.items().len() > MAX_TOOLS {
+        pinning.problems.error(
+            &list,
+            Code::InvalidValue,
+            format!("a node has at most {MAX_TOOLS} tools"),
+        );
+        return Vec::new();
+    }
     let mut functions = Vec::new();
     let mut out = Vec::new();
     for entry in list.items() {

@@ -66,9 +66,20 @@ const FIELDS: &[Field] = &[
     optional("description", Shape::Text, "what people and models read about it"),
 ];
 
+/// More than anybody can give names to.
+const MAX_VARIABLES: usize = 1_000;
+
 /// Reads the declarations; `at` is the map or list.
 pub(super) fn read(at: &At<'_>, problems: &mut Problems) -> Vec<Declaration> {
     let mut out: Vec<Declaration> = Vec::new();
+    if at.entries().len().max(at.items().len()) > MAX_VARIABLES {
+        problems.error(
+            at,
+            Code::InvalidValue,
+            format!("at most {MAX_VARIABLES} variables are declared"),
+        );
+        return out;
+    }
     for (entry, value) in at.entries() {
         names::check_pattern(&entry.key, &value.key(entry), problems);
         out.extend(read_one(&entry.key, &value, problems));

@@ -242,6 +242,9 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("id", "key", "metadata:\n  key: refund_payout"),
 ];
 
+/// Comparing with more would cost more than the hint is worth.
+const MAX_CANDIDATES: usize = 1_000;
+
 /// The known word nearest to this one, if any is near enough to be a slip.
 pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     // Comparing is quadratic in the length, and no slip of the pen is this long.
@@ -251,6 +254,7 @@ pub(super) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     let word_plain = plain(word);
     known
         .iter()
+        .take(MAX_CANDIDATES)
         .filter(|candidate| candidate.len() <= 64)
         .map(|candidate| {
             (

@@ -29,7 +29,7 @@ const FIELDS: &[Field] = &[
     ),
     optional(
         "priority",
-        Shape::Integer(-1_000_000, 1_000_000),
+        activity::PRIORITY,
         "higher is fetched first; 0 unless given",
     ),
     optional(
@@ -81,7 +81,7 @@ fn read<'a>(at: &At<'a>, reading: &mut Reading<'a, '_>) -> Option<NodeKind> {
     }
     Some(NodeKind::EngineTask(EngineTask {
         service: service.to_owned(),
-        priority: activity::integer(at, "priority", 0),
+        priority: activity::priority(at, reading.problems),
         start_within_ms: activity::duration(at, "start_within"),
         headers: at.get("headers").map_or_else(Default::default, |headers| {
             headers

@@ -36,7 +36,7 @@ const FIELDS: &[Field] = &[
     ),
     optional(
         "priority",
-        Shape::Integer(-1_000_000, 1_000_000),
+        activity::PRIORITY,
         "higher is shown first; 0 unless given",
     ),
     optional(
@@ -119,7 +119,7 @@ fn read<'a>(at: &At<'a>, reading: &mut Reading<'a, '_>) -> Option<NodeKind> {
         users,
         form: form.map(|form| form.value()),
         outcomes,
-        priority: activity::integer(at, "priority", 0),
+        priority: activity::priority(at, reading.problems),
         due: at
             .get("due")
             .and_then(|due| activity::moment(&due, reading.problems)),

@@ -44,6 +44,7 @@ fn read<'a>(at: &At<'a>, reading: &mut Reading<'a, '_>) -> Option<NodeKind> {
                 reading
                     .problems
                     .error(&branches, Code::InvalidValue, "a fork has 2 to 50 branches");
+                return None;
             }
             let mut ids: Vec<String> = Vec::new();
             for item in items {

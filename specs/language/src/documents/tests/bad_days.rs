@@ -204,3 +204,44 @@ fn thousands_of_problems_are_cut_short() {
     assert_eq!(frozen.problems.len(), 500);
     assert!(frozen.has_errors());
 }
+
+#[test]
+fn a_set_of_more_than_a_thousand_files_is_refused() {
+    let set = (0..1_001)
+        .map(|n| (format!("p{n}.yaml"), String::new()))
+        .collect();
+    let frozen = freeze(&set, &Options::default(), &Nothing);
+    assert_eq!(shown(&frozen.problems), "TOO_MANY_DOCUMENTS 1:1");
+}
+
+/// Hostile documents within the size limit take no longer than reading them: no check is quadratic.
+#[test]
+fn large_hostile_documents_are_refused_quickly() {
+    let began = std::time::Instant::now();
+    let many = |count: usize, each: &dyn Fn(usize) -> String| (0..count).map(each).collect::<String>();
+    let keys = many(45_000, &|n| format!("kee{n}: 1\n"));
+    let names = many(45_000, &|n| format!("n{n}, "));
+    let inputs = format!(
+        "flow: {{ nodes: [{{ id: a, type: timer, after: 1s, next: x }}, {{ id: x, type: engine-task, service: s, outputs: [v], inputs: [{names}] }}, {{ id: d, type: end }}] }}"
+    );
+    let tools = format!(
+        "flow: {{ nodes: [{{ id: a, type: agent, prompt: x, tools: [{names}] }}, {{ id: d, type: end }}] }}"
+    );
+    let forks = format!(
+        "flow: {{ nodes: [{{ id: a, type: parallel, branches: [{names}] }}, {{ id: d, type: end }}] }}"
+    );
+    let variables = format!(
+        "metadata: {{ variables: {{ {} }} }}",
+        many(20_000, &|n| format!("v{n}: {{ type: string }}, "))
+    );
+    let wrong = many(15_000, &|n| format!("        - {{ if: a{n} >, then: d }}\n"));
+    let rules = format!(
+        "flow:\n  nodes:\n    - id: a\n      type: exclusive\n      rules:\n{wrong}    - {{ id: d, type: end }}\n"
+    );
+    let base = many(15_000, &|n| format!("  k{n}: 1\n"));
+    let merged = format!("a: &a\n{base}b:\n  <<: *a\n{base}");
+    for text in [&keys, &inputs, &tools, &forks, &variables, &rules, &merged] {
+        assert!(!frozen(&[("p.process.yaml", text)]).problems.is_empty());
+    }
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+}

@@ -330,6 +330,16 @@ const CASES: &[Case] = &[
         )],
         expected: &["a: YAML_SYNTAX 3:37 /flow/nodes/0"],
     },
+    Case {
+        files: &[(
+            "a.process.yaml",
+            "metadata: { variables: { amount: { type: number } } }\nflow:\n  nodes:\n    - { id: a, type: agent, prompt: \"Pay ${amount} to ${who}\", inputs: { amount: amuont } }\n    - { id: b, type: end }\n",
+        )],
+        expected: &[
+            "a: warning NAME_UNKNOWN 4:7 /flow/nodes/0",
+            "a: warning NAME_UNKNOWN 4:55 /flow/nodes/0/prompt",
+        ],
+    },
 ];
 
 fn short(problem: &Problem) -> String {
@@ -367,6 +377,7 @@ fn every_problem_is_reported_with_its_place_and_all_at_once() {
 fn every_code_of_the_table_is_proved_by_a_document() {
     let elsewhere = [
         Code::DocumentTooLarge,
+        Code::TooManyDocuments,
         Code::YamlBomb,
         Code::YamlDepth,
         Code::TooManyNodes,

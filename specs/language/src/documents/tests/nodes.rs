@@ -10,7 +10,7 @@ use crate::model::{
 
 fn flow(nodes: &str) -> String {
     format!(
-        "metadata: {{ variables: {{ order: {{ type: object }}, amount: {{ type: number }} }} }}\nflow:\n  nodes:\n{nodes}\n    - {{ id: done, type: end }}\n"
+        "metadata: {{ variables: {{ order: {{ type: object }}, amount: {{ type: number }}, y: {{ type: any, required: false }} }} }}\nflow:\n  nodes:\n{nodes}\n    - {{ id: done, type: end }}\n"
     )
 }
 
@@ -270,7 +270,7 @@ fn decisions_read_literals_expressions_and_hit_policies() {
         assert_eq!(table.hit_policy, expected);
     }
     let bad = flow(
-        "    - { id: rule, type: decision, aggregate: sum, rules: [{ when: x }, { then: {} }, { otherwise: {}, when: x }, { when: x, then: { a: \"b ${c}\" } }] }",
+        "    - { id: rule, type: decision, aggregate: sum, rules: [{ when: y }, { then: {} }, { otherwise: {}, when: y }, { when: y, then: { a: \"b ${c}\" } }] }",
     );
     assert_eq!(
         problems_of(&bad),

@@ -23,7 +23,8 @@ limit = 500
 port = 8700
 ";
 
-const RULE: &str = "flow:
+const RULE: &str = "metadata: { variables: { amount: { type: number } } }
+flow:
   nodes:
     - { id: rule, type: decision, rules: [{ when: amount < values.limit, then: { ok: true } }] }
     - { id: done, type: end }
