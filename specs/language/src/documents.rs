@@ -1,7 +1,7 @@
 //! The documents that people write: processes, tool servers and `legation.toml`. Read with the place of everything,
 //! validated as a set with all problems reported at once, and frozen into the definitions that the kernel runs.
 //!
-//! [`freeze`] is the way in. What each document may hold is data (`shape`), one file per node type (`nodes/`).
+//! [`freeze()`] is the way in. What each document may hold is data (`shape`), one file per node type (`nodes/`).
 
 mod activity;
 mod approval;
@@ -24,6 +24,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 mod tools;
+mod unwritten;
 mod variables;
 mod words;
 mod yaml;

@@ -74,17 +74,17 @@ pub(super) fn check_output(name: &str, at: &At<'_>, problems: &mut Problems) {
 
 /// The variables that the engine writes by itself for this node, `-` made `_`. They are locked.
 ///
-/// `<id>_outcome` where something is chosen or caught, `<id>_error_code` where an error is caught,
-/// `<id>_comment` where a person decides.
+/// `<id>_outcome` where something is chosen or caught, `<id>_error_code` where an error is caught.
 #[must_use]
 pub fn engine_written(node: &Node) -> Vec<String> {
     let id = node.id.replace('-', "_");
-    let (chooses, comments) = match &node.kind {
+    let chooses = match &node.kind {
         NodeKind::Agent(agent) => {
-            let routes = agent.on_invalid_output.is_some() || agent.on_low_confidence.is_some();
-            (!agent.outcomes.is_empty() || routes, false)
+            !agent.outcomes.is_empty()
+                || agent.on_invalid_output.is_some()
+                || agent.on_low_confidence.is_some()
         }
-        NodeKind::Human(human) => (!human.outcomes.is_empty(), !human.outcomes.is_empty()),
+        NodeKind::Human(human) => !human.outcomes.is_empty(),
         NodeKind::Start
         | NodeKind::End(_)
         | NodeKind::EngineTask(_)
@@ -92,7 +92,7 @@ pub fn engine_written(node: &Node) -> Vec<String> {
         | NodeKind::CallProcess(_)
         | NodeKind::Exclusive(_)
         | NodeKind::Parallel(_)
-        | NodeKind::Timer(_) => (false, false),
+        | NodeKind::Timer(_) => false,
     };
     let mut names = Vec::new();
     if chooses || !node.on_error.is_empty() || node.on_timeout.is_some() {
@@ -100,9 +100,6 @@ pub fn engine_written(node: &Node) -> Vec<String> {
     }
     if !node.on_error.is_empty() {
         names.push(format!("{id}_error_code"));
-    }
-    if comments {
-        names.push(format!("{id}_comment"));
     }
     names
 }

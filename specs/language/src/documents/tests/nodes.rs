@@ -303,7 +303,7 @@ fn humans_have_candidates_forms_and_outcomes() {
     assert_eq!(human.due, Some(Moment::After(172_800_000)));
     assert_eq!(human.outcomes[0].comment, CommentRule::Optional);
     assert_eq!(human.outcomes[1].comment, CommentRule::Required);
-    assert_eq!(engine_written(&node), ["review_outcome", "review_comment"]);
+    assert_eq!(engine_written(&node), ["review_outcome"]);
     let bad = flow(
         "    - { id: r, type: human, candidates: {}, form: by_key, outcomes: { only: { then: done } } }",
     );
