@@ -1,0 +1,57 @@
+//! `legation complete`: finishes a human task.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use legation_protocol::tasks::{CompleteTaskRequest, DecisionAnswer, HumanTaskKind};
+
+use super::client::{Client, encode};
+use super::{Global, approve, print, vars};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The task's id, or that of an instance with exactly one open task.
+    pub id: String,
+    /// One of the task's outcomes, where it has some.
+    #[arg(long)]
+    pub outcome: Option<String>,
+    #[command(flatten)]
+    pub variables: vars::Arguments,
+    /// What you want to say about it.
+    #[arg(long)]
+    pub comment: Option<String>,
+}
+
+pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
+    let client = Client::new(global)?;
+    let task = approve::find(&client, &arguments.id, Some(HumanTaskKind::Human)).await?;
+    let texts = match &task.form {
+        Some(form) => vars::texts_of(Some(form)),
+        None => BTreeSet::new(),
+    };
+    let Arguments {
+        outcome,
+        variables,
+        comment,
+        ..
+    } = arguments;
+    let request = CompleteTaskRequest {
+        outcome,
+        variables: variables.read(&texts)?,
+        comment,
+    };
+    let answer = client
+        .post::<DecisionAnswer>(&format!("/v1/tasks/{}/complete", encode(&task.id)), &request)
+        .await?;
+    if global.json {
+        print::json(&answer.text);
+        return Ok(());
+    }
+    let outcome = answer
+        .body
+        .outcome
+        .map(|outcome| format!(" with {outcome}"))
+        .unwrap_or_default();
+    println!("completed {}{outcome}", task.id);
+    Ok(())
+}

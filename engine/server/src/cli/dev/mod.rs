@@ -1,0 +1,188 @@
+//! `legation dev`: an engine for one project on this machine, which deploys on every save and runs the agent worker.
+
+mod agent;
+mod save;
+mod unserved;
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use tokio::net::TcpListener;
+
+use super::client::{Client, DATA_FOLDER, URL_FILE};
+use super::print::Ink;
+use super::setup::{self, DevData};
+use super::{Usage, logs, serve};
+use crate::app::{App, Parts};
+use crate::chance::Chance;
+use crate::clock::Clock;
+use crate::http;
+
+/// How long a stop waits for what runs in the engine.
+const GRACE: Duration = Duration::from_secs(10);
+
+#[derive(Args, Clone, Debug)]
+pub struct Arguments {
+    /// The project's folder.
+    #[arg(default_value = ".", value_name = "DIR")]
+    pub folder: PathBuf,
+    /// The port to listen on; the next free one is used when it is taken.
+    #[arg(long, env = "LEGATION_PORT", default_value_t = 8700)]
+    pub port: u16,
+    /// Where data and keys are kept, in place of DIR/.legation.
+    #[arg(long, env = "LEGATION_DATA", value_name = "DIR")]
+    pub data: Option<PathBuf>,
+    /// Another database than legation.db in the data folder.
+    #[arg(
+        long,
+        env = "LEGATION_DATABASE_URL",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    pub database: Option<String>,
+    /// Start no agent worker.
+    #[arg(long)]
+    pub no_agent: bool,
+}
+
+/// What runs beside the engine knows of it.
+#[derive(Clone)]
+struct Project {
+    folder: PathBuf,
+    data: PathBuf,
+    client: Client,
+}
+
+pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
+    logs::quiet();
+    let folder = arguments
+        .folder
+        .canonicalize()
+        .map_err(|error| Usage(format!("{} is no folder: {error}", arguments.folder.display())))?;
+    let data_folder = arguments.data.clone().unwrap_or_else(|| folder.join(DATA_FOLDER));
+    std::fs::create_dir_all(&data_folder)
+        .with_context(|| format!("{} cannot be made", data_folder.display()))?;
+    // Two engines on one SQLite file would not see each other's work. Held until the process ends.
+    let _lock = lock(&data_folder)?;
+    let data = setup::dev_data(&data_folder, arguments.database.as_deref()).await?;
+    let listener = listen(arguments.port).await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    let project = Project {
+        folder,
+        data: data.folder.clone(),
+        client: Client::with(&url, &data.dev)?,
+    };
+    greet(&data, &url, arguments.port, listener.local_addr()?.port());
+
+    let url_file = data.folder.join(URL_FILE);
+    let worker_key = data.worker.clone();
+    let app = App::start(Parts::new(
+        data.db,
+        Clock::system(),
+        Chance::system(),
+        data.master,
+    ));
+    let settings = http::Settings {
+        metrics: http::recorder(),
+        open_metrics: true,
+    };
+    let server = http::serve(app.clone(), listener, settings);
+    app.spawn(async move {
+        if let Err(error) = server.await {
+            tracing::error!(%error, "the HTTP server ended");
+        }
+    });
+    std::fs::write(&url_file, &url).with_context(|| format!("{} cannot be written", url_file.display()))?;
+
+    let stopped = beside(&project, &worker_key, arguments.no_agent).await;
+    let _ = std::fs::remove_file(&url_file);
+    app.stop(GRACE).await;
+    eprintln!("stopped");
+    stopped
+}
+
+/// Deploying, the agent worker and warnings, until a signal comes. The agent worker is gone when this returns.
+async fn beside(project: &Project, worker_key: &str, no_agent: bool) -> anyhow::Result<()> {
+    let stop = tokio_util::sync::CancellationToken::new();
+    let signal = async {
+        let signal = serve::stopped().await;
+        eprintln!("\nstopping");
+        stop.cancel();
+        signal
+    };
+    let agent = async {
+        if !no_agent {
+            agent::keep(project, worker_key, &stop).await;
+        }
+        anyhow::Ok(())
+    };
+    let saves = async {
+        tokio::select! {
+            () = save::deploy_on_save(project) => {}
+            () = stop.cancelled() => {}
+        }
+        anyhow::Ok(())
+    };
+    let warnings = async {
+        tokio::select! {
+            () = unserved::warn(project) => {}
+            () = stop.cancelled() => {}
+        }
+        anyhow::Ok(())
+    };
+    tokio::try_join!(signal, agent, saves, warnings).map(drop)
+}
+
+/// The first free port from the wanted one on, on this machine only.
+async fn listen(wanted: u16) -> anyhow::Result<TcpListener> {
+    for port in wanted..=wanted.saturating_add(99) {
+        match TcpListener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).await {
+            Ok(listener) => return Ok(listener),
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).with_context(|| format!("port {port} cannot be listened on")),
+        }
+    }
+    anyhow::bail!("no port from {wanted} to {} is free", wanted.saturating_add(99))
+}
+
+fn lock(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join("lock");
+    let file = File::create(&path).with_context(|| format!("{} cannot be written", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(std::fs::TryLockError::WouldBlock) => {
+            anyhow::bail!("another `legation dev` runs on {}", folder.display())
+        }
+        Err(std::fs::TryLockError::Error(error)) => {
+            Err(error).with_context(|| format!("{} cannot be locked", path.display()))
+        }
+    }
+}
+
+fn greet(data: &DevData, url: &str, wanted: u16, port: u16) {
+    let ink = Ink::stdout();
+    if port != wanted {
+        println!("port {wanted} is taken, using {port}");
+    }
+    println!("{} {url}", ink.bold("Legation"));
+    println!("  API      {url}/v1/openapi.json");
+    println!("  data     {}", data.folder.display());
+    println!(
+        "  keys     dev.key (deploys, starts, operates), worker.key (takes work), approver.key (is in every group)"
+    );
+    if data.made_master_key {
+        println!(
+            "  made an encryption key: {}",
+            data.folder.join("master.key").display()
+        );
+    } else {
+        println!("  the encryption key is in the data folder too: master.key");
+    }
+    println!(
+        "  This is not for production: whoever reads that folder can do and decide everything. `legation serve` is."
+    );
+}

@@ -1,0 +1,214 @@
+//! `legation run`: starts an instance and follows it to its end. Narration goes to stderr, outputs to stdout.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+use legation_protocol::events::FeedEvent;
+use legation_protocol::incidents::IncidentKind;
+use legation_protocol::instances::{InstanceStarted, InstanceStatus, InstanceView, StartInstanceRequest};
+use legation_protocol::processes::ProcessView;
+use legation_protocol::tasks::{HumanTaskKind, HumanTaskList};
+
+use super::client::{Client, encode, query};
+use super::feed::{self, Feed};
+use super::print::{self, Ink};
+use super::{Global, Shown, Usage, vars};
+
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The process.
+    #[arg(value_name = "PROCESS")]
+    pub process: String,
+    #[command(flatten)]
+    pub variables: vars::Arguments,
+    /// Another version than the newest.
+    #[arg(long)]
+    pub version: Option<u32>,
+    /// Your own name for the instance, such as an order number.
+    #[arg(long, value_name = "TEXT")]
+    pub business_key: Option<String>,
+    /// A label to find it by. May be given more than once.
+    #[arg(long = "label", value_name = "NAME=VALUE")]
+    pub labels: Vec<String>,
+    /// Follow it to its end (this is the default).
+    #[arg(long, conflicts_with = "no_wait")]
+    pub wait: bool,
+    /// Start it and print its id.
+    #[arg(long)]
+    pub no_wait: bool,
+}
+
+pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
+    let client = Client::new(global)?;
+    let request = request(&client, &arguments).await?;
+    let started = client.post::<InstanceStarted>("/v1/instances", &request).await?;
+    let InstanceStarted {
+        id, process, version, ..
+    } = &started.body;
+    eprintln!("started {process} version {version} as {id}");
+    if arguments.no_wait {
+        match global.json {
+            true => print::json(&started.text),
+            false => println!("{id}"),
+        }
+        return Ok(());
+    }
+    let ended = follow(&client, id).await?;
+    finish(&client, global, &ended).await
+}
+
+async fn request(client: &Client, arguments: &Arguments) -> anyhow::Result<StartInstanceRequest> {
+    let mut labels = std::collections::BTreeMap::new();
+    for label in &arguments.labels {
+        let Some((name, value)) = label.split_once('=') else {
+            return Err(Usage(format!("--label {label} is not NAME=VALUE")).into());
+        };
+        labels.insert(name.to_owned(), value.to_owned());
+    }
+    Ok(StartInstanceRequest {
+        process: arguments.process.clone(),
+        version: arguments.version,
+        business_key: arguments.business_key.clone(),
+        labels,
+        variables: arguments
+            .variables
+            .read(&declared_texts(client, arguments).await)?,
+    })
+}
+
+/// The inputs that the process declares as text. A key that may start but not read knows none.
+async fn declared_texts(client: &Client, arguments: &Arguments) -> BTreeSet<String> {
+    if arguments.variables.is_empty() {
+        return BTreeSet::new();
+    }
+    let version = query(&[("version", arguments.version.map(|version| version.to_string()))]);
+    let path = format!("/v1/processes/{}{version}", encode(&arguments.process));
+    match client.get::<ProcessView>(&path).await {
+        Ok(process) => vars::texts_of(process.body.inputs.as_ref()),
+        Err(_) => BTreeSet::new(),
+    }
+}
+
+/// Tells every event of the tree until the instance has ended.
+async fn follow(client: &Client, id: &str) -> anyhow::Result<InstanceView> {
+    let mut feed = Feed::open(client, id, "").await?;
+    let mut told = Told::default();
+    loop {
+        // Events wake us; the look once a second is for a feed that broke.
+        match tokio::time::timeout(Duration::from_secs(1), feed.next()).await {
+            Ok(Ok(Some(event))) => {
+                tell(&event);
+                if !is_worth_a_look(&event) {
+                    continue;
+                }
+            }
+            Ok(Ok(None) | Err(_)) => {
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                feed = Feed::open(client, id, &feed.last).await?;
+            }
+            Err(_) => {}
+        }
+        let instance = client
+            .get::<InstanceView>(&format!("/v1/instances/{}", encode(id)))
+            .await?
+            .body;
+        if instance.status.is_ended() {
+            drain(&mut feed).await;
+            return Ok(instance);
+        }
+        told.tell_what_holds(client, &instance).await?;
+    }
+}
+
+/// Events that may end the instance or make it wait for a person.
+fn is_worth_a_look(event: &FeedEvent) -> bool {
+    [
+        "ENDED",
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "INCIDENT",
+        "HUMAN",
+        "PROPOSED",
+        "APPROVAL",
+    ]
+    .iter()
+    .any(|word| event.kind.contains(word))
+}
+
+/// The events that were committed with the end are on their way.
+async fn drain(feed: &mut Feed) {
+    while let Ok(Ok(Some(event))) = tokio::time::timeout(Duration::from_millis(200), feed.next()).await {
+        tell(&event);
+    }
+}
+
+fn tell(event: &FeedEvent) {
+    eprintln!("  {}", feed::line(event, Ink::stderr()));
+}
+
+/// What was said about waits already.
+#[derive(Default)]
+struct Told(BTreeSet<String>);
+
+impl Told {
+    async fn tell_what_holds(&mut self, client: &Client, instance: &InstanceView) -> anyhow::Result<()> {
+        for incident in instance
+            .incidents
+            .iter()
+            .filter(|incident| incident.kind == IncidentKind::Incident)
+        {
+            if self.0.insert(incident.id.clone()) {
+                eprintln!("  it stops here: {}: {}", incident.code, incident.message);
+                eprintln!("  correct the cause, then: legation retry {}", incident.id);
+            }
+        }
+        let path = format!("/v1/tasks{}", query(&[("instanceId", Some(instance.id.clone()))]));
+        // Who starts need not be one who may see tasks.
+        let Ok(tasks) = client.get::<HumanTaskList>(&path).await else {
+            return Ok(());
+        };
+        for task in tasks.body.tasks {
+            if self.0.insert(task.id.clone()) {
+                let (what, how) = match task.kind {
+                    HumanTaskKind::Approval => ("an approval", "approve"),
+                    HumanTaskKind::Human => ("a person", "complete"),
+                };
+                eprintln!("  it waits for {what}: {}", task.title);
+                eprintln!("    legation {how} {} --as approver", task.id);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn finish(client: &Client, global: &Global, ended: &InstanceView) -> anyhow::Result<()> {
+    let ink = Ink::stderr();
+    eprintln!("{} {}", ended.id, ink.state(&print::word(&ended.status)));
+    if global.json {
+        let path = format!("/v1/instances/{}", encode(&ended.id));
+        print::json(&client.get::<InstanceView>(&path).await?.text);
+    } else if ended.status == InstanceStatus::Completed {
+        println!(
+            "{}",
+            serde_json::to_string(&ended.outputs.clone().unwrap_or_default())?
+        );
+    }
+    if ended.status == InstanceStatus::Completed {
+        return Ok(());
+    }
+    if let Some(error) = &ended.error {
+        let node = error
+            .node_id
+            .as_ref()
+            .map(|node| format!(" at {node}"))
+            .unwrap_or_default();
+        eprintln!(
+            "  {}{node}: {}",
+            error.code,
+            error.message.as_deref().unwrap_or_default()
+        );
+    }
+    Err(Shown.into())
+}
