@@ -188,10 +188,14 @@ pub(super) fn fits(what: &str, sequence: u32, value: &Value) -> Result<u64, Reje
 
 /// Identity: kind, target, arguments as sent (D37). No id that a model chose is in it (I7).
 pub(super) fn request_digest(input: &StepInput) -> String {
+    let mut request = input.request.clone();
+    if let Some(entries) = request.as_map_mut() {
+        entries.remove("callId");
+    }
     canonical::digest(&Value::map([
         ("kind", Value::from(kind_name(input.kind))),
         ("target", Value::from(input.tool_ref.as_str())),
-        ("request", input.request.clone()),
+        ("request", request),
     ]))
 }
 

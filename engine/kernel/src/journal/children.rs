@@ -91,7 +91,7 @@ pub fn start_queued(
     cx: &JournalContext<'_>,
     file: &mut TaskFile,
     numbers: &mut u32,
-    out: &mut Vec<Effect>,
+    out: &[Effect],
 ) -> Result<Vec<ChildStart>, Stop> {
     let mut started = Vec::new();
     if file.task.retired.is_some() {

@@ -6,7 +6,8 @@ use crate::effect::{Effect, Incident};
 use crate::journal::{declare_unknown, number};
 use crate::rejection::Rejection;
 
-/// Expiries in a row without a settled step until an incident opens (core §3).
+/// Expiries in a row without a settled step or a lease given back; a lease taken after so many is the last, and its
+/// loss opens an incident (core §3).
 pub const MAX_EXPIRIES: u32 = 5;
 
 /// Whether the caller may act, in D36's order. A lease that had expired when the call arrived is refused even if
@@ -111,6 +112,8 @@ pub(crate) fn end_lease(file: &mut TaskFile, now: i64) {
     } else {
         file.task.lease = None;
     }
+    // Whoever gives a lease back is alive: expiries are no longer in a row.
+    file.task.expiries = 0;
     file.task.news = false;
     file.task.parked = is_idle(file);
 }

@@ -154,9 +154,9 @@ pub fn lapse_at(file: &TaskFile) -> Option<i64> {
     }
 }
 
-/// Whether the budget is used up should the present lease expire too.
+/// Whether the present lease is one that the budget of expiries does not cover any more.
 pub(crate) fn is_last_expiry(file: &TaskFile) -> bool {
-    !gave_back(file) && file.task.expiries + 1 >= MAX_EXPIRIES
+    !gave_back(file) && file.task.expiries >= MAX_EXPIRIES
 }
 
 /// Whether the worker ended the present lease itself: then its end is no expiry. The lease is only still there

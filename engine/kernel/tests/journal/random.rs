@@ -1,0 +1,403 @@
+//! Random workers, people, children, clocks and crashes on one task: whatever is lost, repeated or reordered, the
+//! journal keeps its promises (I6, I7, I8, D39, D40).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use legation_kernel::ids::InstanceId;
+use legation_kernel::instance::Status;
+use legation_kernel::journal::{Standing, Step, StepInput, StepState};
+use legation_kernel::rejection::Stop;
+use legation_kernel::task::{self, Caller, Failure, TaskOutcome};
+use legation_language::Value;
+use legation_language::model::Retry;
+use proptest::prelude::*;
+
+use crate::bench::*;
+
+/// One thing that happens; numbers pick from what exists at that time.
+#[derive(Clone, Debug)]
+enum Act {
+    Fetch,
+    /// A start by one of the callers so far, of the next sequence or one around it.
+    Start {
+        caller: usize,
+        back: u32,
+        what: u8,
+        single: bool,
+    },
+    /// A result for some sequence.
+    Report {
+        caller: usize,
+        sequence: u32,
+        state: u8,
+        value: u8,
+    },
+    /// A call from the past, sent once more.
+    Repeat {
+        call: usize,
+    },
+    ChildEnds {
+        child: usize,
+        well: bool,
+    },
+    Decide {
+        sequence: u32,
+        approved: bool,
+    },
+    Resolve {
+        sequence: u32,
+        performed: bool,
+    },
+    Wake {
+        sequence: u32,
+    },
+    Lapse,
+    Park {
+        caller: usize,
+    },
+    Fail {
+        caller: usize,
+    },
+    Tick {
+        ms: i64,
+    },
+    Retire,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        3 => Just(Act::Fetch),
+        8 => (0..4usize, 0..3u32, 0..8u8, any::<bool>())
+            .prop_map(|(caller, back, what, single)| Act::Start { caller, back, what, single }),
+        8 => (0..4usize, 1..9u32, 0..3u8, 0..3u8)
+            .prop_map(|(caller, sequence, state, value)| Act::Report { caller, sequence, state, value }),
+        3 => any::<usize>().prop_map(|call| Act::Repeat { call }),
+        3 => (any::<usize>(), any::<bool>()).prop_map(|(child, well)| Act::ChildEnds { child, well }),
+        2 => (1..9u32, any::<bool>()).prop_map(|(sequence, approved)| Act::Decide { sequence, approved }),
+        2 => (1..9u32, any::<bool>()).prop_map(|(sequence, performed)| Act::Resolve { sequence, performed }),
+        1 => (1..9u32).prop_map(|sequence| Act::Wake { sequence }),
+        2 => Just(Act::Lapse),
+        1 => (0..4usize).prop_map(|caller| Act::Park { caller }),
+        1 => (0..4usize).prop_map(|caller| Act::Fail { caller }),
+        3 => (1..3 * LOCK_MS).prop_map(|ms| Act::Tick { ms }),
+        1 => Just(Act::Retire),
+    ];
+    proptest::collection::vec(act, 1..60)
+}
+
+/// The world's side: what was really handed out.
+#[derive(Default)]
+struct World {
+    callers: Vec<Caller>,
+    calls: Vec<(Caller, bool, u32, Vec<StepInput>)>,
+    children: Vec<InstanceId>,
+    /// Unkeyed writes that a grant told somebody to run: under which leases, since the last "not performed".
+    told: BTreeMap<(u32, u32), BTreeSet<(u32, String)>>,
+    started: BTreeMap<(u32, u32), InstanceId>,
+}
+
+fn what(kind: u8, sequence: u32) -> StepInput {
+    match kind {
+        0 => model(sequence),
+        1 => tool(sequence, "crm/get_customer", Value::map([("id", 1)])),
+        2 => tool(sequence, "crm/create_ticket", Value::map([("text", 1)])),
+        3 => tool(sequence, "pay/refund", Value::map([("amount", 1)])),
+        4 => tool(sequence, "pay/transfer", Value::map([("amount", 1)])),
+        5 => delegation(sequence, "refund_payout", refund()),
+        6 => delegation(sequence, "large_payout", refund()),
+        _ => wait(sequence, 5_000),
+    }
+}
+
+/// What a worker would send again for a step that it reads in the journal.
+fn resend(step: &Step) -> StepInput {
+    let kinds = (0..8u8).map(|kind| what(kind, step.sequence));
+    kinds
+        .into_iter()
+        .find(|input| input.tool_ref == step.tool_ref && input.kind == step.kind)
+        .unwrap()
+}
+
+impl World {
+    fn send(
+        &mut self,
+        bench: &mut Bench,
+        caller: &Caller,
+        single: bool,
+        attempt: u32,
+        steps: Vec<StepInput>,
+    ) {
+        self.calls.push((caller.clone(), single, attempt, steps.clone()));
+        let record = legation_kernel::journal::Record {
+            caller: caller.clone(),
+            attempt,
+            single,
+            steps,
+        };
+        let before = bench.file.clone();
+        let answer = bench.decide(|cx, file, numbers, out| {
+            legation_kernel::journal::record(cx, file, &record, numbers, out)
+        });
+        let recorded = match answer {
+            Ok(recorded) => recorded,
+            Err(Stop::Rejected(_)) => {
+                assert_eq!(bench.file, before, "a refused call left a trace");
+                return;
+            }
+            Err(stop) => panic!("{stop:?}"),
+        };
+        for start in recorded.children {
+            self.start(start.attempt, start.sequence, start.child);
+        }
+        for answer in recorded.steps.iter().filter(|answer| answer.arguments.is_some()) {
+            let lease = caller.lease.clone().unwrap();
+            let step = bench.file.step(attempt, answer.sequence).unwrap();
+            assert!(recorded.live, "a grant outside the live lease");
+            if step.unkeyed {
+                let leases = self.told.entry((attempt, answer.sequence)).or_default();
+                leases.insert(lease);
+                assert_eq!(leases.len(), 1, "an unkeyed write was granted to two leases");
+            } else if step.is_write() {
+                assert!(answer.idempotency_key.is_some(), "a write without its key");
+            }
+        }
+        // The same call at once again: the stored state stays as it is.
+        let stored = bench.file.clone();
+        if let Ok(again) = bench.decide(|cx, file, numbers, out| {
+            legation_kernel::journal::record(cx, file, &record, numbers, out)
+        }) {
+            assert!(again.children.is_empty(), "a repeated call started a child");
+            assert_eq!(bench.file.steps, stored.steps, "a repeated call changed a step");
+        }
+    }
+
+    fn start(&mut self, attempt: u32, sequence: u32, child: InstanceId) {
+        let second = self.started.insert((attempt, sequence), child.clone());
+        assert_eq!(second, None, "a delegation step started two children");
+        self.children.push(child);
+    }
+
+    fn act(&mut self, bench: &mut Bench, act: &Act) {
+        let attempt = bench.file.task.attempt;
+        let now = bench.now;
+        match act {
+            Act::Fetch => {
+                if task::claimable_at(&bench.file).is_some_and(|at| at <= now) {
+                    let caller = bench.lease(if now % 2 == 0 { "w1" } else { "w2" });
+                    self.callers.push(caller);
+                }
+            }
+            Act::Start {
+                caller,
+                back,
+                what: kind,
+                single,
+            } => {
+                let Some(caller) = self.caller(bench, *caller) else {
+                    return;
+                };
+                let last = bench.file.current().map(|step| step.sequence).max().unwrap_or(0);
+                let sequence = (last + 1).saturating_sub(*back);
+                let known = bench.file.step(attempt, sequence).map(resend);
+                let input = known.unwrap_or_else(|| what(*kind, sequence));
+                self.send(bench, &caller, *single, attempt, vec![input]);
+            }
+            Act::Report {
+                caller,
+                sequence,
+                state,
+                value,
+            } => {
+                let Some(caller) = self.caller(bench, *caller) else {
+                    return;
+                };
+                let Some(input) = bench.file.step(attempt, *sequence).map(resend) else {
+                    return;
+                };
+                let state =
+                    [StepState::Completed, StepState::Failed, StepState::OutcomeUnknown][usize::from(*state)];
+                let result = match input.kind {
+                    legation_kernel::journal::StepKind::Model => said(&[], u64::from(*value)),
+                    _ => Value::from(u32::from(*value)),
+                };
+                self.send(
+                    bench,
+                    &caller,
+                    false,
+                    attempt,
+                    vec![with(input, state, Some(result))],
+                );
+            }
+            Act::Repeat { call } => {
+                if self.calls.is_empty() {
+                    return;
+                }
+                let (mut caller, single, attempt, steps) = self.calls[call % self.calls.len()].clone();
+                caller.arrived_at = now;
+                self.send(bench, &caller, single, attempt, steps);
+            }
+            Act::ChildEnds { child, well } => {
+                if self.children.is_empty() {
+                    return;
+                }
+                let child = self.children[child % self.children.len()].clone();
+                let end = if *well {
+                    completed(&[])
+                } else {
+                    ended(Status::Failed, None)
+                };
+                let started = bench.decide(|cx, file, numbers, out| {
+                    legation_kernel::journal::settle_child(file, &child, &end, now, out).unwrap();
+                    legation_kernel::journal::start_queued(cx, file, numbers, out).unwrap()
+                });
+                for start in started {
+                    self.start(start.attempt, start.sequence, start.child);
+                }
+            }
+            Act::Decide { sequence, approved } => {
+                let asks = bench
+                    .file
+                    .step(attempt, *sequence)
+                    .is_some_and(|step| step.approval.is_some());
+                if asks && let Ok(decided) = bench.decide_step(*sequence, *approved, Some("why")) {
+                    for start in decided.children {
+                        self.start(start.attempt, start.sequence, start.child);
+                    }
+                }
+            }
+            Act::Resolve { sequence, performed } => {
+                if bench.resolve(*sequence, *performed, None).is_ok() && !performed {
+                    self.told.remove(&(attempt, *sequence));
+                }
+            }
+            Act::Wake { sequence } => {
+                let timer = bench
+                    .file
+                    .step(attempt, *sequence)
+                    .and_then(|step| step.wait)
+                    .map(|(_, timer)| timer);
+                if let Some(timer) = timer {
+                    legation_kernel::journal::settle_wait(&mut bench.file, timer, now);
+                }
+            }
+            Act::Lapse => drop(bench.lapse()),
+            Act::Park { caller } => {
+                if let Some(caller) = self.caller(bench, *caller) {
+                    drop(task::park(&mut bench.file, &caller, now));
+                }
+            }
+            Act::Fail { caller } => {
+                let Some(caller) = self.caller(bench, *caller) else {
+                    return;
+                };
+                if task::open_closing(&bench.file, &caller, "failure", &Value::Null)
+                    == Ok(task::Opened::Fresh)
+                {
+                    let retry = Retry {
+                        max_attempts: 100,
+                        ..Retry::default()
+                    };
+                    let failed = Failure {
+                        message: String::new(),
+                        code: None,
+                        retryable: true,
+                        retry_after_ms: None,
+                    };
+                    task::failure(&mut bench.file, &retry, &failed, 50, now);
+                    task::close(
+                        &mut bench.file,
+                        &caller,
+                        "failure",
+                        &Value::Null,
+                        task::TaskState::Open,
+                    );
+                }
+            }
+            Act::Tick { ms } => bench.now += ms,
+            Act::Retire => {
+                // Rare: it ends the story.
+                if now % 7 == 0 {
+                    bench.decide(|_, file, numbers, out| {
+                        task::retire(file, TaskOutcome::Cancelled, "end", now, numbers, out)
+                    });
+                }
+            }
+        }
+    }
+
+    fn caller(&self, bench: &Bench, back: usize) -> Option<Caller> {
+        let at = self.callers.len().checked_sub(1 + back)?;
+        Some(Caller {
+            arrived_at: bench.now,
+            ..self.callers[at].clone()
+        })
+    }
+}
+
+fn check(before: &[std::sync::Arc<Step>], bench: &Bench) {
+    let mut last = (0, 0);
+    for step in &bench.file.steps {
+        let expected = if step.attempt == last.0 { last.1 + 1 } else { 1 };
+        assert_eq!(step.sequence, expected, "a gap in attempt {}", step.attempt);
+        last = (step.attempt, step.sequence);
+        assert_eq!(step.is_settled(), step.settled.is_some(), "{step:?}");
+    }
+    for old in before.iter().filter(|step| step.is_settled()) {
+        let new = bench.file.step(old.attempt, old.sequence).unwrap();
+        let mut same = Step::clone(old);
+        same.late_result.clone_from(&new.late_result);
+        assert_eq!(*new, same, "a settled step changed");
+    }
+    let mut places: Vec<u32> = bench.file.steps.iter().filter_map(|step| step.settled).collect();
+    places.sort_unstable();
+    assert!(
+        places.iter().copied().eq(1..bench.file.task.next_settled),
+        "{places:?}"
+    );
+    let unsettled = bench
+        .file
+        .steps
+        .iter()
+        .filter(|step| !step.is_settled() && step.attempt < bench.file.task.attempt);
+    assert_eq!(unsettled.count(), 0, "a new attempt began over an unsettled step");
+    let state = task::status(&bench.file, bench.now);
+    let claimable = task::claimable_at(&bench.file).is_some_and(|at| at <= bench.now);
+    assert!(
+        !claimable || state == task::TaskState::Open,
+        "{state:?} and claimable"
+    );
+    let in_doubt = bench.file.steps.iter().any(|step| step.is_in_doubt());
+    assert!(!(in_doubt && claimable), "claimable over a write in doubt");
+    // Nobody is forgotten: what is open is leased, claimable at some time, due to lapse, or waits for somebody.
+    let task = &bench.file.task;
+    let waits = bench
+        .file
+        .steps
+        .iter()
+        .any(|step| step.standing() == Standing::Waiting);
+    assert!(
+        task.retired.is_some()
+            || task.incident.is_some()
+            || waits
+            || task::claimable_at(&bench.file).is_some()
+            || task::lapse_at(&bench.file).is_some(),
+        "stuck: {task:?}"
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_journal_keeps_its_promises_whatever_happens(acts in acts()) {
+        let mut bench = Bench::new();
+        bench.agent.max_concurrent = 2;
+        bench.agent.max_steps = 7;
+        let mut world = World::default();
+        for act in &acts {
+            let before = bench.file.steps.clone();
+            world.act(&mut bench, act);
+            check(&before, &bench);
+        }
+    }
+}
