@@ -1,0 +1,438 @@
+//! `/v1/events`: the feed of history and journal, over server-sent events.
+//!
+//! Every writer's batches are numbered without gaps, so the cursor is the vector {writer: batch}. A message's id is
+//! the cursor after everything before it: whoever resumes with it misses nothing, and may read the rest of one
+//! batch twice.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::sse::{Event as Message, KeepAlive, Sse};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use futures::Stream;
+use legation_kernel::dates::rfc3339;
+use legation_kernel::ids::root_of;
+use legation_kernel::instance::Event;
+use legation_language::Value;
+use legation_protocol::events::{EventQuery, FeedEvent};
+use legation_store::history::{self, HistoryRow};
+use legation_store::steps::{self, StepRow};
+use legation_store::{Conn, Dialect, Key, instances};
+use tokio::sync::{mpsc, watch};
+use tokio_stream::wrappers::ReceiverStream;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::Http;
+use super::auth::{Role, Who};
+use super::error::{Error, Result};
+use super::extract::Query;
+use super::load;
+use super::views::{self, events::Nodes};
+
+/// Rows of one writer that one look reads.
+const PAGE: i64 = 500;
+
+/// A look at least so often where other engines write too (core §2): a lost hint costs one of these.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// Commits closer together than this are looked at together.
+const TOGETHER: Duration = Duration::from_millis(5);
+
+/// Messages that wait for a slow reader before the feed waits too.
+const AHEAD: usize = 256;
+
+/// Past this many instances the memory of names is emptied.
+const MOST_NAMES: usize = 20_000;
+
+pub fn router() -> OpenApiRouter<Http> {
+    OpenApiRouter::new().routes(routes!(events))
+}
+
+/// What happens, as it is committed. Resume with `Last-Event-ID`, or `after`; an empty `after` begins at the start,
+/// and without either the feed begins now.
+#[utoipa::path(get, path = "/v1/events", tag = "instances",
+    params(EventQuery, ("Last-Event-ID" = Option<String>, Header)),
+    responses((status = 200, body = FeedEvent, content_type = "text/event-stream")))]
+async fn events(
+    State(http): State<Http>,
+    who: Who,
+    headers: HeaderMap,
+    Query(query): Query<EventQuery>,
+) -> Result<Sse<impl Stream<Item = std::result::Result<Message, Infallible>>>> {
+    who.need(Role::Read)?;
+    // Subscribed before the first look, so that a commit in between wakes the second.
+    let committed = http.app().shared().wake.committed.subscribe();
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let cursor = match last.or(query.after.as_deref()) {
+        Some(text) => Cursor::read(text)?,
+        None => Cursor::now(&http).await?,
+    };
+    let (sender, receiver) = mpsc::channel(AHEAD);
+    let feed = Feed {
+        project: who.project().to_owned(),
+        query,
+        cursor,
+        nodes: HashMap::new(),
+    };
+    http.app().spawn(feed.run(http.clone(), committed, sender));
+    Ok(
+        Sse::new(ReceiverStream::new(receiver))
+            .keep_alive(KeepAlive::new().interval(Duration::from_secs(15))),
+    )
+}
+
+/// How far a reader is with each writer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Cursor(BTreeMap<String, i64>);
+
+impl Cursor {
+    fn read(text: &str) -> Result<Self> {
+        if text.is_empty() {
+            return Ok(Self::default());
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+        let map = bytes.and_then(|bytes| serde_json::from_slice::<BTreeMap<String, i64>>(&bytes).ok());
+        let map = map.filter(|map| {
+            map.keys()
+                .all(|writer| writer.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+        });
+        map.map(Self)
+            .ok_or_else(|| Error::invalid("this is no cursor of the feed").argument("Last-Event-ID"))
+    }
+
+    async fn now(http: &Http) -> Result<Self> {
+        let mut read = http.app().db().read().await?;
+        let writers = history::writers(&mut read).await?;
+        Ok(Self(
+            writers
+                .into_iter()
+                .map(|row| (row.writer, row.batch_no))
+                .collect(),
+        ))
+    }
+
+    fn text(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&self.0).unwrap_or_default())
+    }
+
+    fn of(&self, writer: &str) -> i64 {
+        self.0.get(writer).copied().unwrap_or(0)
+    }
+}
+
+/// One reader's feed.
+struct Feed {
+    project: String,
+    query: EventQuery,
+    cursor: Cursor,
+    /// Where the tokens of followed instances stand.
+    nodes: HashMap<String, Nodes>,
+}
+
+/// What one writer's batch brought.
+struct Batch {
+    writer: String,
+    number: i64,
+    at: i64,
+    rows: Vec<HistoryRow>,
+    steps: Vec<StepRow>,
+}
+
+impl Feed {
+    async fn run(
+        mut self,
+        http: Http,
+        mut committed: watch::Receiver<u64>,
+        sender: mpsc::Sender<std::result::Result<Message, Infallible>>,
+    ) {
+        let several = http.app().db().dialect() == Dialect::Postgres;
+        loop {
+            committed.mark_unchanged();
+            match self.look(&http, &sender).await {
+                // There is more than one look reads.
+                Ok(true) => continue,
+                Ok(false) if self.query.once || sender.is_closed() => return,
+                Ok(false) => {}
+                // The reader comes back with its last id.
+                Err(error) => {
+                    tracing::info!(?error, "a feed ends");
+                    return;
+                }
+            }
+            tokio::select! {
+                changed = committed.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(SWEEP), if several => {}
+                () = sender.closed() => return,
+                () = http.app().stopping().cancelled() => return,
+            }
+            tokio::time::sleep(TOGETHER).await;
+        }
+    }
+
+    /// Sends what is new; says whether there is more.
+    async fn look(
+        &mut self,
+        http: &Http,
+        sender: &mpsc::Sender<std::result::Result<Message, Infallible>>,
+    ) -> Result<bool> {
+        let mut read = http.app().db().read().await?;
+        let mut writers: Vec<String> = history::writers(&mut read)
+            .await?
+            .into_iter()
+            .map(|row| row.writer)
+            .collect();
+        writers.extend(self.cursor.0.keys().cloned());
+        writers.sort();
+        writers.dedup();
+        let mut batches = Vec::new();
+        let mut more = false;
+        for writer in writers {
+            let (mut found, cut) = read_batches(&mut read, &writer, self.cursor.of(&writer)).await?;
+            batches.append(&mut found);
+            more |= cut;
+        }
+        // One writer's batches are in order already; times of an instance never go back.
+        batches.sort_by(|a, b| (a.at, &a.writer, a.number).cmp(&(b.at, &b.writer, b.number)));
+        for batch in batches {
+            let before = self.cursor.text();
+            let events = self.batch(http, &mut read, &batch).await?;
+            self.cursor.0.insert(batch.writer.clone(), batch.number);
+            let after = self.cursor.text();
+            let last = events.len().saturating_sub(1);
+            for (index, event) in events.into_iter().enumerate() {
+                let id = if index == last { &after } else { &before };
+                let data = serde_json::to_string(&event).map_err(|error| Error::internal(&error))?;
+                let message = Message::default().id(id).event(&event.kind).data(data);
+                if sender.send(Ok(message)).await.is_err() {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(more)
+    }
+
+    async fn batch(&mut self, http: &Http, read: &mut Conn, batch: &Batch) -> Result<Vec<FeedEvent>> {
+        let mut out = Vec::new();
+        for row in &batch.rows {
+            if !self.wants(&row.root, &row.instance) {
+                continue;
+            }
+            let events: Vec<Event> = load::parse("history", &row.command_id, &row.events)?;
+            let Some(process) = http
+                .names()
+                .process(read, &self.project, &row.instance, &events)
+                .await?
+            else {
+                continue;
+            };
+            let nodes = self.nodes.entry(row.instance.clone()).or_default();
+            for event in &events {
+                let Some(shown) = views::events::show(event, nodes)? else {
+                    continue;
+                };
+                out.push(FeedEvent {
+                    kind: shown.kind.to_owned(),
+                    at: rfc3339(row.at),
+                    instance_id: row.instance.clone(),
+                    root_id: row.root.clone(),
+                    process: Some(process.clone()),
+                    revision: Some(row.revision.unsigned_abs()),
+                    node_id: shown.node,
+                    task_id: shown.task.map(|local| format!("{}.{local}", row.instance)),
+                    attempt: None,
+                    sequence: None,
+                    data: Some(shown.data),
+                });
+            }
+        }
+        for row in batch
+            .steps
+            .iter()
+            .filter(|row| self.wants(&row.root, &row.instance))
+        {
+            let Some(process) = http
+                .names()
+                .process(read, &self.project, &row.instance, &[])
+                .await?
+            else {
+                continue;
+            };
+            out.push(step_event(row, process)?);
+        }
+        if self.nodes.len() > MOST_NAMES {
+            self.nodes.clear();
+        }
+        Ok(out)
+    }
+
+    fn wants(&self, root: &str, instance: &str) -> bool {
+        self.query
+            .root_id
+            .as_ref()
+            .is_none_or(|wanted| root_of(wanted) == root && is_below(instance, wanted))
+            && self
+                .query
+                .instance_id
+                .as_ref()
+                .is_none_or(|wanted| wanted == instance)
+    }
+}
+
+/// Whether an instance is this one or below it.
+fn is_below(instance: &str, top: &str) -> bool {
+    instance
+        .strip_prefix(top)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn step_event(row: &StepRow, process: String) -> Result<FeedEvent> {
+    let step = load::step(row)?;
+    let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
+    let data = [
+        ("kind", Value::from(row.kind.as_str())),
+        ("toolRef", Value::from(step.tool_ref.as_str())),
+        (
+            "child",
+            step.child
+                .as_ref()
+                .map_or(Value::Null, |child| Value::from(child.as_str())),
+        ),
+        (
+            "queued",
+            if step.queued {
+                Value::Bool(true)
+            } else {
+                Value::Null
+            },
+        ),
+        ("code", text(&step.code)),
+        ("decidedBy", text(&step.decided_by)),
+    ];
+    let data = Value::map(data.into_iter().filter(|(_, value)| !value.is_null()));
+    Ok(FeedEvent {
+        kind: format!("STEP_{}", row.state),
+        at: rfc3339(row.ended_at.unwrap_or(row.started_at)),
+        instance_id: row.instance.clone(),
+        root_id: row.root.clone(),
+        process: Some(process),
+        revision: None,
+        node_id: None,
+        task_id: Some(row.task.clone()),
+        attempt: Some(step.attempt),
+        sequence: Some(step.sequence),
+        data: Some(views::raw(&data)?),
+    })
+}
+
+/// The complete batches of a writer after a number, and whether there are more.
+///
+/// Rows of both tables commit together but are read one after the other: steps are read after the first look at
+/// history, and history again when steps know of a later batch, so every batch up to the later of both is whole.
+async fn read_batches(read: &mut Conn, writer: &str, after: i64) -> Result<(Vec<Batch>, bool)> {
+    let mut limit = PAGE;
+    loop {
+        let mut rows = history::after(read, writer, after, limit).await?;
+        let steps = steps::after(read, writer, after, limit).await?;
+        let seen = rows.last().map_or(after, |row| row.batch_no);
+        let journaled = steps.last().map_or(after, |row| row.batch_no);
+        if journaled > seen {
+            rows = history::after(read, writer, after, limit).await?;
+        }
+        let is_cut = |count: usize| count as i64 == limit;
+        let mut bound = seen.max(journaled);
+        // A list that is cut off ends in a batch that may not be whole.
+        if is_cut(rows.len()) {
+            bound = bound.min(rows.last().map_or(after, |row| row.batch_no) - 1);
+        }
+        if is_cut(steps.len()) {
+            bound = bound.min(journaled - 1);
+        }
+        let cut = is_cut(rows.len()) || is_cut(steps.len());
+        if cut && bound <= after {
+            limit *= 4;
+            continue;
+        }
+        return Ok((group(writer, rows, steps, bound), cut));
+    }
+}
+
+fn group(writer: &str, rows: Vec<HistoryRow>, steps: Vec<StepRow>, bound: i64) -> Vec<Batch> {
+    let mut batches: BTreeMap<i64, Batch> = BTreeMap::new();
+    let new = |number: i64, at: i64| Batch {
+        writer: writer.to_owned(),
+        number,
+        at,
+        rows: Vec::new(),
+        steps: Vec::new(),
+    };
+    for row in rows.into_iter().filter(|row| row.batch_no <= bound) {
+        batches
+            .entry(row.batch_no)
+            .or_insert_with(|| new(row.batch_no, row.at))
+            .rows
+            .push(row);
+    }
+    for row in steps.into_iter().filter(|row| row.batch_no <= bound) {
+        let at = row.ended_at.unwrap_or(row.started_at);
+        batches
+            .entry(row.batch_no)
+            .or_insert_with(|| new(row.batch_no, at))
+            .steps
+            .push(row);
+    }
+    let mut batches: Vec<Batch> = batches.into_values().collect();
+    // A step's own time may lie before its batch's; the order of batches must not suffer from it.
+    let mut latest = i64::MIN;
+    for batch in &mut batches {
+        latest = latest.max(batch.at);
+        batch.at = latest;
+    }
+    batches
+}
+
+/// Project and process of instances, which history rows do not carry.
+#[derive(Default)]
+pub struct Names(Mutex<HashMap<String, (String, String)>>);
+
+impl Names {
+    /// The process of an instance; None when it is another project's.
+    async fn process(
+        &self,
+        read: &mut Conn,
+        project: &str,
+        instance: &str,
+        events: &[Event],
+    ) -> Result<Option<String>> {
+        let known = self.lock().get(instance).cloned();
+        let found = match (known, events.first()) {
+            (Some(known), _) => known,
+            (None, Some(Event::InstanceStarted(started))) => {
+                (started.project.clone(), started.process.clone())
+            }
+            (None, _) => {
+                let row = instances::get_many(read, &[Key::new(root_of(instance), instance)])
+                    .await?
+                    .pop();
+                let Some(row) = row else { return Ok(None) };
+                (row.project, row.process)
+            }
+        };
+        let process = (found.0 == project).then(|| found.1.clone());
+        let mut names = self.lock();
+        if names.len() >= MOST_NAMES {
+            names.clear();
+        }
+        names.insert(instance.to_owned(), found);
+        Ok(process)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (String, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

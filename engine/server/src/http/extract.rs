@@ -1,0 +1,253 @@
+//! Reading requests: bodies with exact digits, query strings, ids. All refusals say where and what instead.
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode, header};
+use legation_language::{Value, canonical};
+use legation_protocol::{Json as RawJson, Variables};
+use serde::de::DeserializeOwned;
+
+use super::error::{Error, Result};
+use super::words;
+
+/// The most bytes of an ordinary body.
+pub const MAX_BODY: usize = 2 * 1024 * 1024;
+
+/// The most bytes of a set of documents.
+pub const MAX_DOCUMENTS: usize = 8 * 1024 * 1024;
+
+/// The longest id, key or name in a path.
+const MAX_ID: usize = 300;
+
+/// A JSON body, at most [`MAX_BODY`] bytes. Free-form values in it keep every digit.
+pub struct Json<T>(pub T);
+
+/// A JSON body with the SHA-256 of its canonical form: for `Idempotency-Key`.
+pub struct Hashed<T> {
+    pub body: T,
+    pub hash: String,
+}
+
+/// A JSON body with documents in it, at most [`MAX_DOCUMENTS`] bytes.
+pub struct Documents<T>(pub T);
+
+/// A text body, at most [`MAX_DOCUMENTS`] bytes.
+pub struct Text(pub String);
+
+/// The query string.
+pub struct Query<T>(pub T);
+
+/// One id, key or name out of the path. What cannot be one is not found, without asking the database.
+pub struct Id(pub String);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self> {
+        let text = json_text(request, MAX_BODY).await?;
+        checked(&text)?;
+        parse(&text).map(Self)
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Hashed<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self> {
+        let text = json_text(request, MAX_BODY).await?;
+        let value = checked(&text)?;
+        Ok(Self {
+            body: parse(&text)?,
+            hash: canonical::digest(&value),
+        })
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Documents<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self> {
+        let text = json_text(request, MAX_DOCUMENTS).await?;
+        checked(&text)?;
+        parse(&text).map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Text {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self> {
+        let text = utf8(read(request, MAX_DOCUMENTS).await?)?;
+        if text.contains('\0') {
+            return Err(nul());
+        }
+        Ok(Self(text))
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self> {
+        if parts.uri.query().is_some_and(|query| query.contains("%00")) {
+            return Err(nul());
+        }
+        let query = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+        query.map(|query| Self(query.0)).map_err(|rejection| {
+            let cause = std::error::Error::source(&rejection)
+                .map_or_else(|| rejection.to_string(), ToString::to_string);
+            words::refuse_field("", &cause)
+        })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self> {
+        let path = axum::extract::Path::<String>::from_request_parts(parts, state).await;
+        let id = path.map(|path| path.0).unwrap_or_default();
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '~' | ':');
+        if id.is_empty() || id.len() > MAX_ID || !id.chars().all(plain) {
+            return Err(Error::not_found("there is nothing under this id"));
+        }
+        Ok(Self(id))
+    }
+}
+
+/// The value of a free-form field. The whole body was checked, so this fails only on what no body can hold.
+///
+/// # Errors
+/// 422
+pub fn value(raw: &RawJson) -> Result<Value> {
+    Value::parse(raw.get()).map_err(|error| json_error(&error))
+}
+
+/// Named free-form values.
+///
+/// # Errors
+/// 422
+pub fn values(raw: &Variables) -> Result<std::collections::BTreeMap<String, Value>> {
+    raw.iter()
+        .map(|(name, raw)| Ok((name.clone(), value(raw)?)))
+        .collect()
+}
+
+async fn json_text(request: Request, limit: usize) -> Result<String> {
+    if !is_json(request.headers()) {
+        let detail = "this endpoint takes application/json";
+        let refusal = Error::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "UNSUPPORTED_MEDIA_TYPE",
+            detail,
+        );
+        return Err(refusal.hint("send the header Content-Type: application/json"));
+    }
+    utf8(read(request, limit).await?)
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(media) = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+    else {
+        return false;
+    };
+    let media = media
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
+    media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+}
+
+async fn read(request: Request, limit: usize) -> Result<Bytes> {
+    let said = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let too_large = || {
+        let detail = format!("the body is larger than {limit} bytes");
+        Error::new(StatusCode::PAYLOAD_TOO_LARGE, "PAYLOAD_TOO_LARGE", detail)
+            .hint("store large things elsewhere and pass a reference")
+    };
+    if said.is_some_and(|length| length > limit as u64) {
+        return Err(too_large());
+    }
+    axum::body::to_bytes(request.into_body(), limit)
+        .await
+        .map_err(|error| {
+            let is_limit =
+                std::error::Error::source(&error).is_some_and(|source| source.to_string().contains("limit"));
+            if is_limit {
+                too_large()
+            } else {
+                Error::invalid("the body ended too early")
+            }
+        })
+}
+
+fn utf8(bytes: Bytes) -> Result<String> {
+    String::from_utf8(bytes.into()).map_err(|_| {
+        Error::new(
+            StatusCode::BAD_REQUEST,
+            "JSON_INVALID",
+            "the body is no UTF-8 text",
+        )
+    })
+}
+
+/// Exact digits, no duplicate keys, bounded depth, no NUL (B11).
+fn checked(text: &str) -> Result<Value> {
+    let value = Value::parse(text).map_err(|error| json_error(&error))?;
+    // Only an escape can bring one in: as a byte it is no JSON.
+    if text.contains("\\u0000") && has_nul(&value) {
+        return Err(nul());
+    }
+    Ok(value)
+}
+
+fn json_error(error: &legation_language::value::JsonError) -> Error {
+    let status = if error.code == legation_language::value::JsonError::NUMBER_RANGE {
+        StatusCode::UNPROCESSABLE_ENTITY
+    } else {
+        StatusCode::BAD_REQUEST
+    };
+    let refusal = Error::new(
+        status,
+        error.code,
+        format!("{} at byte {}", error.message, error.offset),
+    );
+    if status == StatusCode::UNPROCESSABLE_ENTITY {
+        refusal.hint("send it as a string")
+    } else {
+        refusal
+    }
+}
+
+fn nul() -> Error {
+    let detail = "a text holds the character U+0000, which not every database can store";
+    Error::new(StatusCode::UNPROCESSABLE_ENTITY, "NUL_IN_JSON", detail)
+        .hint("leave it out, or send the bytes as base64")
+}
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        Value::String(text) => text.contains('\0'),
+        Value::List(items) => items.iter().any(has_nul),
+        Value::Map(entries) => entries
+            .iter()
+            .any(|(key, value)| key.contains('\0') || has_nul(value)),
+    }
+}
+
+fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let pointer = words::pointer(error.path());
+        words::refuse_field(&pointer, &error.into_inner().to_string())
+    })
+}

@@ -1,0 +1,214 @@
+//! What an instance did and holds: history, journal, variables, lineage.
+
+use std::collections::{BTreeMap, HashMap};
+
+use axum::Json as Answer;
+use axum::extract::State;
+use legation_kernel::content::Content;
+use legation_kernel::dates::rfc3339;
+use legation_kernel::instance::Event;
+use legation_kernel::task::TaskFile;
+use legation_protocol::history::{History, HistoryEntry, HistoryQuery};
+use legation_protocol::instances::{
+    InstanceJournal, TaskJournal, VariableSource, VariableView, VariablesAnswer,
+};
+use legation_protocol::lineage::{Lineage, LineageNode};
+use legation_store::external_tasks::{self, ExternalTaskFilter, ExternalTaskRow};
+use legation_store::history;
+use legation_store::instances::{self, InstanceRow};
+use legation_store::{Conn, Key};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::http::Http;
+use crate::http::auth::{Role, Who};
+use crate::http::error::{Error, Result};
+use crate::http::extract::{Id, Query};
+use crate::http::load::{self, Wanted};
+use crate::http::page;
+use crate::http::views::{self, events, steps::Sight};
+
+/// Tasks whose journals one answer shows.
+const MOST_TASKS: i64 = 200;
+
+pub fn router() -> OpenApiRouter<Http> {
+    OpenApiRouter::new()
+        .routes(routes!(history))
+        .routes(routes!(journal))
+        .routes(routes!(variables))
+        .routes(routes!(lineage))
+}
+
+/// The events of an instance, in order.
+#[utoipa::path(get, path = "/v1/instances/{id}/history", tag = "instances",
+    params(("id" = String, Path), HistoryQuery), responses((status = 200, body = History)))]
+async fn history(
+    State(http): State<Http>,
+    who: Who,
+    Id(id): Id,
+    Query(query): Query<HistoryQuery>,
+) -> Result<Answer<History>> {
+    who.need(Role::Read)?;
+    let limit = page::limit_up_to(query.limit, 1_000, 5_000)?;
+    let mut read = http.app().db().read().await?;
+    let (row, _) = load::instance(&mut read, who.project(), &id).await?;
+    let after = i64::try_from(query.after.unwrap_or(0)).unwrap_or(i64::MAX);
+    let rows = history::list(&mut read, &row.root, &row.id, after, limit).await?;
+    let mut nodes = nodes(&mut read, &row).await?;
+    let mut entries = Vec::new();
+    for row in &rows {
+        let list: Vec<Event> = load::parse("history", &row.command_id, &row.events)?;
+        for (index, event) in list.iter().enumerate() {
+            let Some(shown) = events::show(event, &mut nodes)? else {
+                continue;
+            };
+            entries.push(HistoryEntry {
+                revision: row.revision.unsigned_abs(),
+                index: u32::try_from(index).unwrap_or(u32::MAX),
+                at: rfc3339(row.at),
+                kind: shown.kind.to_owned(),
+                node_id: shown.node,
+                command_id: Some(row.command_id.clone()),
+                command: None,
+                actor: row.actor.clone().filter(|actor| actor != "engine"),
+                data: shown.data,
+            });
+        }
+    }
+    let is_last = (rows.len() as i64) < limit;
+    let after = rows
+        .last()
+        .filter(|_| !is_last)
+        .map(|row| row.revision.unsigned_abs());
+    Ok(Answer(History { entries, after }))
+}
+
+/// Every step of every external task of an instance.
+#[utoipa::path(get, path = "/v1/instances/{id}/journal", tag = "instances", params(("id" = String, Path)),
+    responses((status = 200, body = InstanceJournal)))]
+async fn journal(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Answer<InstanceJournal>> {
+    who.need(Role::Read)?;
+    let now = http.app().clock().now();
+    let mut read = http.app().db().read().await?;
+    let (row, _) = load::instance(&mut read, who.project(), &id).await?;
+    let keys: Vec<Key> = tasks(&mut read, &row)
+        .await?
+        .iter()
+        .map(ExternalTaskRow::key)
+        .collect();
+    let mut files = load::task_files(&mut read, &keys).await?;
+    files.sort_by_key(|file| (file.task.created_at, file.task.id.local()));
+    let mut tasks = Vec::new();
+    for file in &files {
+        tasks.push(task_journal(&http, &mut read, file, now).await?);
+    }
+    Ok(Answer(InstanceJournal { tasks }))
+}
+
+async fn task_journal(http: &Http, read: &mut Conn, file: &TaskFile, now: i64) -> Result<TaskJournal> {
+    let wanted = load::wanted_by_steps(file.steps.iter().map(|step| &**step));
+    let values = load::values(http, read, &wanted).await?;
+    let steps = file
+        .steps
+        .iter()
+        .map(|step| views::steps::view(step, &values, Sight::Reader, true));
+    Ok(TaskJournal {
+        task: views::tasks::view(file, now),
+        steps: steps.collect::<Result<_>>()?,
+    })
+}
+
+/// The variables of an instance, and who or what wrote each.
+#[utoipa::path(get, path = "/v1/instances/{id}/variables", tag = "instances", params(("id" = String, Path)),
+    responses((status = 200, body = VariablesAnswer)))]
+async fn variables(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Answer<VariablesAnswer>> {
+    who.need(Role::Read)?;
+    let sees_all = who.principal.has(Role::Admin);
+    let mut read = http.app().db().read().await?;
+    let (_, instance) = load::instance(&mut read, who.project(), &id).await?;
+    let open = instance
+        .variables()
+        .values()
+        .filter(|variable| sees_all || !variable.sensitive);
+    let wanted: Vec<Wanted> = open
+        .filter_map(|variable| match &variable.content {
+            Content::Payload(reference) => Some(Wanted::new(instance.id.as_str(), reference)),
+            Content::Inline(_) => None,
+        })
+        .collect();
+    let values = load::values(&http, &mut read, &wanted).await?;
+    let mut variables = BTreeMap::new();
+    for (name, variable) in instance.variables() {
+        let value = load::content(&variable.content, &values).filter(|_| sees_all || !variable.sensitive);
+        let source = &variable.source;
+        let view = VariableView {
+            value: value.map(views::raw).transpose()?,
+            locked: variable.locked,
+            sensitive: variable.sensitive,
+            revision: variable.revision,
+            source: Some(VariableSource {
+                node_id: source.node.clone(),
+                task_id: source.task.as_ref().map(|task| task.0.clone()),
+                attempt: source.attempt,
+                command: None,
+                actor: source.actor.clone(),
+            }),
+        };
+        variables.insert(name.clone(), view);
+    }
+    Ok(Answer(VariablesAnswer { variables }))
+}
+
+/// Where an instance comes from, and what it started (D47).
+#[utoipa::path(get, path = "/v1/instances/{id}/lineage", tag = "instances", params(("id" = String, Path)),
+    responses((status = 200, body = Lineage)))]
+async fn lineage(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Answer<Lineage>> {
+    who.need(Role::Read)?;
+    let mut read = http.app().db().read().await?;
+    let (row, _) = load::instance(&mut read, who.project(), &id).await?;
+    let rows = instances::list_tree(&mut read, &row.root).await?;
+    let mut children: HashMap<&str, Vec<&InstanceRow>> = HashMap::new();
+    for row in &rows {
+        if let Some(parent) = &row.parent {
+            children.entry(parent).or_default().push(row);
+        }
+    }
+    let find = |id: &str| rows.iter().find(|row| row.id == id);
+    let own = find(&id).ok_or_else(|| Error::not_found(format!("no instance {id}")))?;
+    let mut ancestors = Vec::new();
+    let mut above = own.parent.as_deref().and_then(find);
+    while let Some(row) = above {
+        ancestors.push(views::instances::lineage(row, Vec::new()));
+        above = row.parent.as_deref().and_then(find);
+    }
+    ancestors.reverse();
+    Ok(Answer(Lineage {
+        ancestors,
+        instance: below(own, &children),
+    }))
+}
+
+fn below(row: &InstanceRow, children: &HashMap<&str, Vec<&InstanceRow>>) -> LineageNode {
+    let list = children.get(row.id.as_str()).into_iter().flatten();
+    views::instances::lineage(row, list.map(|child| below(child, children)).collect())
+}
+
+/// Tasks of an instance, without their bodies.
+pub(super) async fn tasks(read: &mut Conn, row: &InstanceRow) -> Result<Vec<ExternalTaskRow>> {
+    let filter = ExternalTaskFilter {
+        project: row.project.clone(),
+        instance: Some(row.key()),
+        limit: MOST_TASKS,
+        ..ExternalTaskFilter::default()
+    };
+    Ok(external_tasks::list(read, &filter).await?)
+}
+
+/// The nodes of the tasks of an instance: their later events name only the number.
+async fn nodes(read: &mut Conn, row: &InstanceRow) -> Result<events::Nodes> {
+    let mut nodes = events::Nodes::default();
+    for task in tasks(read, row).await? {
+        nodes.task(&task.id, &task.node);
+    }
+    Ok(nodes)
+}
