@@ -24,11 +24,11 @@ dev:
 	@echo "== legation dev $(or $(DIR),examples/refund)"
 	@exec $(TARGET)/debug/legation dev $(or $(DIR),examples/refund)
 
+# Building the tests builds the binaries and examples that the end-to-end tests start.
 test: npm postgres
-	@echo "== building what the end-to-end tests start: the engine, the agent worker, the Rust example worker"
-	@$(CARGO) build -p legation-server -p legation-agent-worker
-	@$(CARGO) build -p legation-worker --examples
-	@echo "== running every test of the workspace"
+	@echo "== building every test of the workspace (some minutes when cold)"
+	@$(CARGO) test --workspace --no-run
+	@echo "== running them"
 	@$(CARGO) test --workspace --no-fail-fast
 
 npm:

@@ -1,15 +1,16 @@
 // `make demo`: the refund story on real processes. Starts the engine, the agent worker, a payments worker and a
 // notifier, tells two stories, and stays up until Ctrl-C. With DEMO_ONCE=1 it decides by itself and ends.
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, stories } from './client.mjs';
 import { approval, follow, heading, journal, lineage, note, timeline, watch } from './narrate.mjs';
 import { build, freePort, Processes, waitUntil } from './processes.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
-const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target');
-const bin = (name) => join(target, 'debug', name);
+const target = resolve(process.env.CARGO_TARGET_DIR ?? join(root, 'target'));
+// DEMO_BIN names a folder with both binaries, for those who have built them already.
+const bin = (name) => join(resolve(process.env.DEMO_BIN ?? join(target, 'debug')), name);
 const once = process.env.DEMO_ONCE === '1';
 const processes = new Processes();
 let folder;
@@ -27,8 +28,10 @@ try {
 }
 
 async function main() {
-  heading('Building the engine and the agent worker');
-  await build(root);
+  if (!process.env.DEMO_BIN) {
+    heading('Building the engine and the agent worker');
+    await build(root);
+  }
 
   mkdirSync(join(target, 'demo'), { recursive: true });
   folder = mkdtempSync(join(target, 'demo', 'run-'));
@@ -61,7 +64,7 @@ async function main() {
     return;
   }
   heading('Both refunds are paid. The engine stays up');
-  note(`look around:    cd ${relative(process.cwd(), folder)} && LEGATION_URL=${url} ${relative(folder, bin('legation'))} instances`);
+  note(`look around:    cd ${relative(process.cwd(), folder)} && ${relative(folder, bin('legation'))} instances`);
   note('press Ctrl-C to stop everything');
 }
 
@@ -119,7 +122,7 @@ async function tellWithApproval(dev, approver, story, url) {
   approval(ask);
   const command = ['approve', ask.id, '--as', 'approver'];
   note('no child process exists yet. To approve, in another terminal:');
-  note(`  cd ${relative(process.cwd(), folder)} && LEGATION_URL=${url} ${relative(folder, bin('legation'))} ${command.join(' ')}`);
+  note(`  cd ${relative(process.cwd(), folder)} && ${relative(folder, bin('legation'))} ${command.join(' ')}`);
   if (once) {
     note('DEMO_ONCE: approving it now, with that command');
     await processes.run(bin('legation'), [...command, '--yes'], { cwd: folder, env: { LEGATION_URL: url } });
