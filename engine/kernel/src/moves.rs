@@ -46,13 +46,11 @@ pub struct Moves<'w, 'a> {
     pub work: &'w mut Work<'a>,
     touched: Touched,
     pub definition: Arc<Definition>,
-    /// The rendered `closing` of the last end that was reached.
-    pub(crate) closing: Option<Content>,
 }
 
 impl<'w, 'a> Moves<'w, 'a> {
     pub(crate) fn new(work: &'w mut Work<'a>, touched: Touched, definition: Arc<Definition>) -> Self {
-        Self { work, touched, definition, closing: None }
+        Self { work, touched, definition }
     }
 
     pub(crate) fn into_touched(self) -> Touched {

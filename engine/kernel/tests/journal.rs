@@ -11,10 +11,14 @@ mod cells;
 mod closing;
 #[path = "journal/delegation.rs"]
 mod delegation;
+#[path = "journal/fixtures.rs"]
+mod fixtures;
 #[path = "journal/grants.rs"]
 mod grants;
 #[path = "journal/leases.rs"]
 mod leases;
+#[path = "journal/messages.rs"]
+mod messages;
 #[path = "journal/order.rs"]
 mod order;
 #[path = "journal/output.rs"]

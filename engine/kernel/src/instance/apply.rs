@@ -150,6 +150,7 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
         }
         Event::NoticeOpened { notice, .. } => taken(instance, *notice),
         Event::NumbersTaken { next } => taken(instance, next.saturating_sub(1)),
+        Event::ClosingRendered { message } => instance.message = Some(message.clone()),
         Event::InstanceEnding { reason } => {
             instance.status = Status::Cancelling;
             instance.reason = Some(reason.clone());

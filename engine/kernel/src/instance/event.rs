@@ -45,6 +45,8 @@ pub enum Event {
     OutcomeChosen { node: String, outcome: String },
     /// Numbers that only rows outside the instance carry (approvals of steps, timers of steps).
     NumbersTaken { next: u32 },
+    /// An end's `closing`, rendered; it crosses to the caller when the instance completes.
+    ClosingRendered { message: Content },
     InstanceEnding { reason: String },
     InstanceEnded { status: Status, reason: Option<String>, error: Option<Failure>, message: Option<Content> },
 }

@@ -146,7 +146,7 @@ pub fn settle_child(
             && step.state == StepState::Started
             && step.child.as_ref() == Some(child)
     });
-    let Some(at) = waits.filter(|_| file.task.retired.is_none()) else {
+    let Some(at) = waits else {
         return Ok(Settled::Ignored);
     };
     let completed = end.status == Status::Completed;

@@ -41,8 +41,8 @@ impl NodeType for End {
             return Ok(m.end_all(Status::Failed, Some(format!("error end {}", node.id)), Some(error), message)?);
         }
         m.end_token(token);
-        if message.is_some() {
-            m.closing = message;
+        if let Some(message) = message {
+            m.emit(Event::ClosingRendered { message });
         }
         Ok(())
     }
@@ -101,7 +101,7 @@ pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
         let text = format!("output {} is {reason}", output.name);
         return m.end_all(Status::Failed, Some(text), Some(error), None);
     }
-    let message = m.closing.take();
+    let message = m.instance().message.clone();
     m.end_all(Status::Completed, None, None, message)
 }
 

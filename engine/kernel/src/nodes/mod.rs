@@ -113,7 +113,8 @@ pub(crate) fn resume(m: &mut Moves<'_, '_>, token: u32, signal: Signal) -> Resul
 /// Runs READY tokens, lowest first, until all wait or the budget of the command is used up.
 pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
     let definition = m.definition.clone();
-    for _ in 0..m.work.env.budget {
+    let mut left = m.work.env.budget;
+    loop {
         if m.instance().is_over() {
             return Ok(());
         }
@@ -124,6 +125,11 @@ pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
             }
             return complete_instance(m);
         };
+        if left == 0 {
+            m.go_on_later();
+            return Ok(());
+        }
+        left -= 1;
         let Some(node) = definition.node(&node_id) else {
             let message = format!("node {node_id} is not in version {} of the process", definition.version);
             m.stick(token, "NODE_UNKNOWN", message, Resume::Enter);
@@ -132,10 +138,6 @@ pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
         let outcome = arm_timeout(m, token, node).and_then(|()| behaviour(&node.kind).enter(m, token, node));
         stick_on_trouble(m, token, outcome)?;
     }
-    if m.ready().is_some() && !m.instance().is_over() {
-        m.go_on_later();
-    }
-    Ok(())
 }
 
 fn arm_timeout(m: &mut Moves<'_, '_>, token: u32, node: &Node) -> Result<(), Trouble> {

@@ -1,6 +1,5 @@
 //! D39, D60: what is granted, to which lease, and whose results count.
 
-use legation_kernel::content::Payloads;
 use legation_kernel::journal::StepState;
 use legation_kernel::rejection::Stop;
 use legation_kernel::task::{self, LapseOutcome, TaskState};
@@ -244,7 +243,7 @@ fn a_missing_payload_stops_the_decision_and_names_it() {
     bench.send(&first, keyed()).unwrap();
     bench.now += LOCK_MS;
     let second = bench.lease("w2");
-    let known = std::mem::replace(&mut bench.payloads, Payloads::default());
+    let known = std::mem::take(&mut bench.payloads);
     let before = bench.file.clone();
     let stop = bench.record(&second, true, vec![keyed()]).unwrap_err();
     assert_eq!(stop, Stop::MissingPayload(bench.step(1).request.digest.clone()));
@@ -268,4 +267,37 @@ fn settled_numbers_follow_the_order_of_completion() {
     }
     let settled: Vec<_> = (1..=3).map(|n| bench.step(n).settled.unwrap()).collect();
     assert_eq!(settled, [2, 3, 1]);
+}
+
+#[test]
+fn d39_a_lease_that_finds_a_write_in_doubt_is_not_granted_it() {
+    let mut bench = Bench::new();
+    let first = bench.lease("w1");
+    bench.send(&first, unkeyed()).unwrap();
+    bench.now += LOCK_MS;
+    let second = bench.lease("w2");
+    assert_eq!(
+        bench.code(&second, unkeyed()),
+        "OUTCOME_UNKNOWN",
+        "even if it should be leased too early"
+    );
+}
+
+#[test]
+fn a_repeated_late_result_grants_nothing() {
+    let mut bench = Bench::new();
+    let caller = bench.lease("w1");
+    let beside = tool(2, "crm/get_customer", Value::map([("id", "C-1")]));
+    bench.batch(&caller, vec![unkeyed(), beside]).unwrap();
+    bench
+        .send(&caller, with(unkeyed(), StepState::OutcomeUnknown, None))
+        .unwrap();
+    let late = done(unkeyed(), Value::from("T-1"));
+    bench.send(&caller, late.clone()).unwrap();
+    bench.resolve(1, false, None).unwrap();
+    bench.send(&caller, late).unwrap();
+    assert_eq!(
+        (bench.state(1), bench.step(1).grant.as_ref()),
+        (StepState::Started, None)
+    );
 }

@@ -261,8 +261,8 @@ fn d37_outside_the_live_lease_a_replay_gives_no_grant_no_key_and_no_payload() {
     bench.send(&old, read(2)).unwrap();
     bench.send(&old, done(read(2), Value::from("gold"))).unwrap();
     bench.now += LOCK_MS;
-    bench.lease("w2");
-    let answer = bench.batch(&old, vec![pay, read(2)]).unwrap();
+    let new = bench.lease("w2");
+    let answer = bench.batch(&old, vec![pay.clone(), read(2)]).unwrap();
     assert!(!answer.live && !answer.changed);
     for step in answer.steps {
         assert_eq!(
