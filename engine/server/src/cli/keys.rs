@@ -18,7 +18,7 @@ pub struct Arguments {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Make a key for a person, a worker or a service, which is made where it does not exist.
-    Create(Create),
+    Create(Box<Create>),
     /// List keys.
     List,
     /// Revoke a key for good.
@@ -30,17 +30,9 @@ pub enum Command {
 }
 
 #[derive(Args, Debug)]
-#[group(id = "whom", required = true, multiple = false, args = ["person", "worker", "service"])]
 pub struct Create {
-    /// A person, who may decide as the groups allow.
-    #[arg(long, value_name = "NAME")]
-    pub person: Option<String>,
-    /// A worker, which reaches its topics and never decides.
-    #[arg(long, value_name = "NAME")]
-    pub worker: Option<String>,
-    /// A program that deploys, starts or operates.
-    #[arg(long, value_name = "NAME")]
-    pub service: Option<String>,
+    #[command(flatten)]
+    pub whom: Whom,
     /// The groups of a person.
     #[arg(long, value_delimiter = ',', requires = "person")]
     pub groups: Vec<String>,
@@ -58,9 +50,24 @@ pub struct Create {
     pub out: Option<PathBuf>,
 }
 
+/// Exactly one of the three.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Whom {
+    /// A person, who may decide as the groups allow.
+    #[arg(long, value_name = "NAME")]
+    pub person: Option<String>,
+    /// A worker, which reaches its topics and never decides.
+    #[arg(long, value_name = "NAME")]
+    pub worker: Option<String>,
+    /// A program that deploys, starts or operates.
+    #[arg(long, value_name = "NAME")]
+    pub service: Option<String>,
+}
+
 pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
     match arguments.command {
-        Command::Create(create) => self::create(global, create).await,
+        Command::Create(create) => self::create(global, *create).await,
         Command::List => list(global).await,
         Command::Revoke { id } => {
             Client::new(global)?
@@ -102,7 +109,7 @@ async fn create(global: &Global, create: Create) -> anyhow::Result<()> {
 /// # Errors
 /// For a worker without topics, or what is no duration.
 pub fn request(create: Create) -> anyhow::Result<CreateKeyRequest> {
-    let (kind, principal) = match (create.person, create.worker, create.service) {
+    let (kind, principal) = match (create.whom.person, create.whom.worker, create.whom.service) {
         (Some(name), _, _) => (PrincipalKind::Person, name),
         (_, Some(name), _) => (PrincipalKind::Worker, name),
         (_, _, Some(name)) => (PrincipalKind::Service, name),

@@ -7,17 +7,12 @@ use super::client::{Client, encode};
 use super::{Global, incidents, vars};
 
 #[derive(Args, Debug)]
-#[group(id = "outcome", required = true, multiple = false, args = ["performed", "not_performed"])]
 pub struct Arguments {
     /// The incident's id.
     #[arg(value_name = "INCIDENT")]
     pub id: String,
-    /// It happened: the step counts as done, with --result.
-    #[arg(long)]
-    pub performed: bool,
-    /// It did not happen: the step may be tried again.
-    #[arg(long)]
-    pub not_performed: bool,
+    #[command(flatten)]
+    pub outcome: Outcome,
     /// The result of the write: JSON where it reads as such, else text.
     #[arg(long, value_name = "JSON", conflicts_with = "not_performed")]
     pub result: Option<String>,
@@ -26,9 +21,21 @@ pub struct Arguments {
     pub comment: String,
 }
 
+/// One of the two.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Outcome {
+    /// It happened: the step counts as done, with --result.
+    #[arg(long)]
+    pub performed: bool,
+    /// It did not happen: the step may be tried again.
+    #[arg(long)]
+    pub not_performed: bool,
+}
+
 pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
     let client = Client::new(global)?;
-    let outcome = if arguments.performed {
+    let outcome = if arguments.outcome.performed {
         ResolveOutcome::Performed
     } else {
         ResolveOutcome::NotPerformed

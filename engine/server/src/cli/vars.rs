@@ -12,6 +12,7 @@ use super::Usage;
 
 /// Variables on the command line.
 #[derive(clap::Args, Clone, Debug, Default)]
+#[group(skip)]
 pub struct Arguments {
     /// A variable; the value is JSON where it reads as such (89, true, '["a"]'), else text. May be given more than once.
     #[arg(long = "var", value_name = "NAME=VALUE")]

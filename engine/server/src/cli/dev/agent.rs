@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use legation_language::documents::{self, Nothing, Options, Origin};
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, Command};
@@ -86,6 +86,10 @@ async fn run(project: &Project, key: &str, program: &Path, stop: &CancellationTo
     let settings = settings(&project.folder)?;
     std::fs::write(&config, &settings).with_context(|| format!("{} cannot be written", config.display()))?;
     let mut child = start(project, key, program, &config)?;
+    let group = child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .map(Pid::from_raw);
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let talk = async {
         tokio::join!(tell(out), tell(err));
@@ -93,7 +97,7 @@ async fn run(project: &Project, key: &str, program: &Path, stop: &CancellationTo
     };
     let watch = async {
         let end = watch(&mut child, &project.folder, &settings, stop).await;
-        end_group(&mut child).await;
+        end_group(&mut child, group).await;
         end
     };
     tokio::select! {
@@ -161,18 +165,14 @@ async fn tell(pipe: Option<impl AsyncRead + Unpin>) {
     }
 }
 
-/// Asks the group to end, waits, and ends whatever of it is left: tool servers go with their worker.
-async fn end_group(child: &mut Child) {
-    let Some(group) = child
-        .id()
-        .and_then(|id| i32::try_from(id).ok())
-        .map(Pid::from_raw)
-    else {
-        return;
-    };
-    // The group may be gone already, which is what is wanted.
-    let _ = nix::sys::signal::kill(group, Signal::SIGTERM);
-    let _ = tokio::time::timeout(GRACE, child.wait()).await;
+/// Asks it to end, waits, and ends whatever of its group is left: tool servers go with their worker.
+async fn end_group(child: &mut Child, group: Option<Pid>) {
+    let Some(group) = group else { return };
+    if child.id().is_some() {
+        // It may have ended just now, which is what is wanted.
+        let _ = kill(group, Signal::SIGTERM);
+        let _ = tokio::time::timeout(GRACE, child.wait()).await;
+    }
     let _ = killpg(group, Signal::SIGKILL);
     let _ = child.wait().await;
 }

@@ -165,7 +165,7 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
 
 fn greet(data: &DevData, url: &str, wanted: u16, port: u16) {
     let ink = Ink::stdout();
-    if port != wanted {
+    if wanted != 0 && port != wanted {
         println!("port {wanted} is taken, using {port}");
     }
     println!("{} {url}", ink.bold("Legation"));
