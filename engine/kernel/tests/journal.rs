@@ -23,6 +23,8 @@ mod messages;
 mod order;
 #[path = "journal/output.rs"]
 mod output;
+#[path = "journal/promises.rs"]
+mod promises;
 #[path = "journal/random.rs"]
 mod random;
 #[path = "journal/retire.rs"]

@@ -275,6 +275,13 @@ fn d37_outside_the_live_lease_a_replay_gives_no_grant_no_key_and_no_payload() {
         1,
         "the replay of an old lease grants nothing"
     );
+    bench.send(&new, pay.clone()).unwrap();
+    bench.send(&old, pay).unwrap();
+    assert_eq!(
+        bench.step(1).grant.as_ref().unwrap().0,
+        2,
+        "nor does it take a grant back"
+    );
 }
 
 #[test]
