@@ -143,7 +143,7 @@ async function finish(dev, id, story) {
   const tree = await lineage(dev, id);
   const instance = await dev.get(`/v1/instances/${id}`);
   if (instance.status !== 'COMPLETED') throw new Error(`complaint ${id} ended ${instance.status}`);
-  const child = tree.instance.children.find((one) => one.process === story.delegate);
+  const child = tree.instance.children?.find((one) => one.process === story.delegate);
   if (!child) throw new Error(`complaint ${id} delegated no ${story.delegate}`);
   const { outputs } = await dev.get(`/v1/instances/${child.id}`);
   note(`the customer was told: ${instance.outputs.answer}`);

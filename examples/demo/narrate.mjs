@@ -1,6 +1,7 @@
 // What the terminal shows: events as they are committed, then the timeline, the journal and the lineage tree.
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { plain, sentence } from './words.mjs';
 
 const colours = process.stdout.isTTY && !process.env.NO_COLOR;
 const paint = (code, text) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text);
@@ -20,7 +21,8 @@ export function note(text) {
 /** Prints every event as it is committed, for as long as the demo runs. */
 export async function watch(client) {
   for await (const event of client.events()) {
-    console.log(`  ${dim(clock(event.at))} ${(event.process ?? '').padEnd(14)} ${describe(event)}`);
+    const words = sentence(event);
+    if (words) console.log(`  ${dim(clock(event.at))} ${(event.process ?? '').padEnd(14)} ${words}`);
   }
 }
 
@@ -32,12 +34,6 @@ export async function follow(rootId, done) {
     await sleep(150);
   }
   await sleep(300); // the last events are on their way
-}
-
-function describe(event) {
-  const where = event.nodeId ? `${event.nodeId}: ` : '';
-  const step = event.sequence === undefined ? '' : ` #${event.sequence}`;
-  return `${where}${words(event.type)}${step}${event.data ? ` ${dim(short(event.data))}` : ''}`;
 }
 
 /** What happened to every instance of the tree, in one list by time. */
@@ -52,7 +48,7 @@ export async function timeline(client, rootId) {
   rows.sort((a, b) => a.at.localeCompare(b.at));
   for (const row of rows) {
     const actor = row.actor ? dim(` by ${row.actor}`) : '';
-    console.log(`  ${dim(clock(row.at))} ${row.process.padEnd(14)} ${(row.nodeId ?? '').padEnd(16)} ${words(row.type)}${actor}`);
+    console.log(`  ${dim(clock(row.at))} ${row.process.padEnd(14)} ${(row.nodeId ?? '').padEnd(16)} ${plain(row.type)}${actor}`);
   }
 }
 
@@ -87,7 +83,7 @@ function branch(node, indent, connector) {
     : '';
   console.log(`${indent}${connector}${node.process} ${node.id} ${state(node.status)}${origin}`);
   const below = connector ? `${indent}${connector === '└─ ' ? '   ' : '│  '}` : indent;
-  node.children.forEach((child, place) => branch(child, below, place === node.children.length - 1 ? '└─ ' : '├─ '));
+  (node.children ?? []).forEach((child, place) => branch(child, below, place === node.children.length - 1 ? '└─ ' : '├─ '));
 }
 
 export function approval(task) {
@@ -99,15 +95,11 @@ export function approval(task) {
 }
 
 function flat(node) {
-  return [node, ...node.children.flatMap(flat)];
+  return [node, ...(node.children ?? []).flatMap(flat)];
 }
 
 function clock(at) {
   return at.slice(11, 23);
-}
-
-function words(type) {
-  return type.toLowerCase().replaceAll('_', ' ');
 }
 
 function state(name) {
