@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::definitions::DefinitionCache;
 use crate::duties;
 use crate::wake::Wake;
-use crate::writer::{Claimed, CommandJob, Failure, FetchJob, FetchRequest, Idempotency, Shared, Writer};
+use crate::writer::{Claimed, CommandJob, Failure, Faults, FetchJob, FetchRequest, Idempotency, Shared, Writer};
 
 /// What an engine is started with.
 pub struct Parts {
@@ -29,13 +29,15 @@ pub struct Parts {
     pub max_depth: u32,
     /// Node transitions of one command before the rest follows as a command of its own.
     pub budget: u32,
+    /// What a test does to commits.
+    pub faults: Option<Arc<dyn Faults>>,
 }
 
 impl Parts {
     /// The defaults of a real engine.
     #[must_use]
     pub fn new(db: Db, clock: Clock, chance: Chance, master: Master) -> Self {
-        Self { db, clock, chance, master, max_depth: 4, budget: 1_000 }
+        Self { db, clock, chance, master, max_depth: 4, budget: 1_000, faults: None }
     }
 }
 
@@ -71,6 +73,7 @@ impl App {
             wake: Wake::default(),
             max_depth: parts.max_depth,
             budget: parts.budget,
+            faults: parts.faults,
         });
         let (writer, loops) = Writer::new(&shared);
         let app = Self { shared, writer, stop: CancellationToken::new(), tasks: TaskTracker::new() };

@@ -50,6 +50,12 @@ impl Error {
             what: table.to_owned(),
         }
     }
+
+    /// A connection that is gone, for whoever puts one between the store and its database.
+    #[must_use]
+    pub fn lost(what: &str) -> Self {
+        Self::Connection(sqlx::Error::Protocol(what.to_owned()))
+    }
 }
 
 impl From<sqlx::Error> for Error {

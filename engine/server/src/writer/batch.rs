@@ -16,7 +16,7 @@ use super::fetch::{self, Claimed, FetchJob};
 use super::lanes::Lanes;
 use super::rows::{Rows, Told, Written};
 use super::trees::{self, Loaded, Trees};
-use super::{CommandJob, Failure, Job, Origin, Shared, Writer};
+use super::{CommandJob, Failure, Job, Lost, Moment, Origin, Shared, Writer};
 
 /// How long a batch is tried again while the database is away, ms.
 const PATIENCE_MS: u64 = 10_000;
@@ -239,7 +239,7 @@ impl WriterLoop {
         let took = members.iter().any(|member| member.job.origin.is_some());
         let any = changed || stored || took || claims.iter().any(|claimed| !claimed.is_empty());
         if any {
-            tx.commit().await.map_err(|error| match error {
+            self.commit(tx, written.mail.len()).await.map_err(|error| match error {
                 Error::Connection(_) => Broken::Unknown(error),
                 error => Broken::from(error),
             })?;
@@ -250,6 +250,14 @@ impl WriterLoop {
             self.trees.put(loaded);
         }
         Ok(Committed { written, claims })
+    }
+
+    async fn commit(&self, tx: Tx, mail: usize) -> Result<(), Error> {
+        let Some(faults) = &self.shared.faults else { return tx.commit().await };
+        let lost = |Lost| Error::lost("a test broke it");
+        faults.at(Moment::BeforeCommit).await.map_err(lost)?;
+        tx.commit().await?;
+        faults.at(Moment::AfterCommit { mail }).await.map_err(lost)
     }
 
     /// Locks the roots of the batch; new ones are made. Commands whose root another writer holds are postponed.

@@ -4,6 +4,7 @@
 mod batch;
 mod durable;
 mod execute;
+mod faults;
 mod fetch;
 mod lanes;
 mod rows;
@@ -24,6 +25,7 @@ use crate::wake::Wake;
 
 pub use batch::WriterLoop;
 pub use durable::{from_mail, from_timer, lapse};
+pub use faults::{Faults, Lost, Moment};
 pub use fetch::{Claimed, FetchJob, FetchRequest};
 pub use lanes::Lane;
 pub use trees::{Payload, read_payloads};
@@ -99,6 +101,7 @@ pub struct Shared {
     pub wake: Wake,
     pub max_depth: u32,
     pub budget: u32,
+    pub faults: Option<Arc<dyn Faults>>,
 }
 
 /// Hands jobs to the writers. Cheap to clone.
