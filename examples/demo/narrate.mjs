@@ -1,7 +1,7 @@
 // What the terminal shows: events as they are committed, then the timeline, the journal and the lineage tree.
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { plain, sentence } from './words.mjs';
+import { sentence } from './words.mjs';
 
 const colours = process.stdout.isTTY && !process.env.NO_COLOR;
 const paint = (code, text) => (colours ? `\x1b[${code}m${text}\x1b[0m` : text);
@@ -47,8 +47,8 @@ export async function timeline(client, rootId) {
   }
   rows.sort((a, b) => a.at.localeCompare(b.at));
   for (const row of rows) {
-    const actor = row.actor ? dim(` by ${row.actor}`) : '';
-    console.log(`  ${dim(clock(row.at))} ${row.process.padEnd(14)} ${(row.nodeId ?? '').padEnd(16)} ${plain(row.type)}${actor}`);
+    const words = sentence(row);
+    if (words) console.log(`  ${dim(clock(row.at))} ${row.process.padEnd(14)} ${words}${row.actor ? dim(` (${row.actor})`) : ''}`);
   }
 }
 
@@ -62,11 +62,21 @@ export async function journal(client, rootId) {
       const number = `${step.attempt ?? task.attempt}.${step.sequence}`.padStart(5);
       console.log(`  ${number} ${step.kind.padEnd(10)} ${step.toolRef.padEnd(26)} ${state(step.state)}`);
       if (step.arguments !== undefined) console.log(dim(`        asked    ${short(step.arguments)}`));
-      if (step.result !== undefined) console.log(dim(`        answered ${short(step.result)}`));
+      if (step.kind === 'MODEL') said(step.result);
+      else if (step.result !== undefined) console.log(dim(`        answered ${short(step.result)}`));
       if (step.decidedBy) console.log(dim(`        decided by ${step.decidedBy}`));
       if (step.childInstanceId) console.log(dim(`        child ${step.childInstanceId}`));
     }
   }
+}
+
+/** Which model answered, which may be another than the one asked for, and what it wanted or said. */
+function said(result) {
+  if (!result) return;
+  const { calls = [], text, model, usage } = result;
+  console.log(dim(`        answered by ${model}, ${usage?.inputTokens} tokens in, ${usage?.outputTokens} out`));
+  for (const call of calls) console.log(dim(`        wants    ${call.tool} ${short(call.arguments)}`));
+  if (text) console.log(dim(`        says     ${text}`));
 }
 
 export async function lineage(client, rootId) {
