@@ -32,13 +32,23 @@ pub fn contract(agent: &AgentNode) -> String {
             )
         });
     }
+    if agent.confidence_threshold.is_some() {
+        parts.push(if agent.output_schema.is_some() || !agent.outcomes.is_empty() {
+            "Add the field \"_confidence\" to that object: how sure you are of the answer, a number from 0 to 1."
+                .to_owned()
+        } else {
+            "When you are done, answer with one JSON object and nothing else: {\"result\": your answer as text, \
+             \"_confidence\": how sure you are of it, a number from 0 to 1}"
+                .to_owned()
+        });
+    }
     parts.join("\n\n")
 }
 
 /// The result and the outcome in the model's last words. What breaks the contract goes to the engine as it is:
 /// the engine counts and explains it.
 pub fn result_of(agent: &AgentNode, text: &str) -> (Json, Option<String>) {
-    if agent.output_schema.is_none() && agent.outcomes.is_empty() {
+    if agent.output_schema.is_none() && agent.outcomes.is_empty() && agent.confidence_threshold.is_none() {
         return (raw_of(text), None);
     }
     let Some(found) = find_json(text) else {
@@ -131,6 +141,18 @@ mod tests {
             outcomes: outcomes.to_vec(),
             ..agent
         }
+    }
+
+    /// D42: a node with a threshold asks for a confidence, and the object that carries it is the result.
+    #[test]
+    fn a_threshold_asks_for_a_confidence() {
+        let agent = AgentNode {
+            confidence_threshold: Some(0.8),
+            ..crate::turns::tests::agent()
+        };
+        assert!(contract(&agent).contains("_confidence"), "{}", contract(&agent));
+        let (result, outcome) = result_of(&agent, r#"{"result": "paid", "_confidence": 0.9}"#);
+        assert_eq!((result.get(), outcome), (r#"{"result": "paid", "_confidence": 0.9}"#, None));
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct AgentNode {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub output_schema: Option<Json>,
+    /// The least `_confidence`, 0 to 1, that the result must carry to be taken (D42).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence_threshold: Option<f64>,
     /// The variable that the engine stores the result in.
     pub result_variable: String,
     /// The outcomes that the agent chooses one of, where the node has them.
