@@ -14,9 +14,10 @@ const bin = (name) => join(resolve(process.env.DEMO_BIN ?? join(target, 'debug')
 const once = process.env.DEMO_ONCE === '1';
 const processes = new Processes();
 let folder;
+let told = false;
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) {
-  process.on(signal, () => void end(0, 'stopping'));
+  process.on(signal, () => void end(told ? 0 : 130, 'stopping')); // 130: interrupted before the stories were told
 }
 
 try {
@@ -36,12 +37,12 @@ async function main() {
   mkdirSync(join(target, 'demo'), { recursive: true });
   folder = mkdtempSync(join(target, 'demo', 'run-'));
   cpSync(join(root, 'examples', 'refund'), folder, { recursive: true, filter: (path) => !path.includes('.legation') });
-  const port = await freePort(8700);
-  const url = `http://127.0.0.1:${port}`;
 
   heading('Starting five processes');
+  const port = await freePort(8700);
+  processes.start('engine', bin('legation'), ['dev', '.', '--port', String(port), '--no-agent'], { cwd: folder });
+  const url = await address();
   const settings = { LEGATION_URL: url, ...model() };
-  processes.start('engine', bin('legation'), ['dev', '.', '--port', String(port), '--no-agent'], { cwd: folder, env: settings });
   const dev = await connect(url, 'dev');
   const approver = await connect(url, 'approver');
   const worker = { ...settings, LEGATION_KEY: key('worker') };
@@ -54,10 +55,11 @@ async function main() {
   await deploy(dev);
   watch(dev).catch((error) => note(`no live events: ${error.message}`));
   const small = await tell(dev, stories.small);
-  const large = await tellWithApproval(dev, approver, stories.large, url);
+  const large = await tellWithApproval(dev, approver, stories.large);
 
   const paid = [small, large].map((story) => story.payoutId);
   checkLedger(paid);
+  told = true;
   if (once) {
     console.log(`demo: ok payout_id=${paid[0]} large_payout_id=${paid[1]} approved_by=${large.approvedBy}`);
     await end(0);
@@ -76,6 +78,13 @@ function model() {
   const hint = found || once ? '' : ` (no model is asked; set one of ${Object.keys(providers).join(', ')} for a real one)`;
   note(`model: ${name}${hint}`);
   return { LEGATION_MODEL: name };
+}
+
+/** The engine writes where it listens: should the port be taken in this very moment, it is another one. */
+async function address() {
+  const file = join(folder, '.legation', 'url');
+  await waitUntil('the engine to say where it listens', () => processes.alive('engine') && existsSync(file));
+  return readFileSync(file, 'utf8').trim();
 }
 
 function key(name) {
@@ -109,7 +118,7 @@ async function tell(dev, story) {
   return finish(dev, id, story);
 }
 
-async function tellWithApproval(dev, approver, story, url) {
+async function tellWithApproval(dev, approver, story) {
   heading(story.title);
   const { id } = await dev.post('/v1/instances', { process: 'complaint', variables: story.variables });
   note(`started complaint ${id}`);
@@ -125,7 +134,7 @@ async function tellWithApproval(dev, approver, story, url) {
   note(`  cd ${relative(process.cwd(), folder)} && ${relative(folder, bin('legation'))} ${command.join(' ')}`);
   if (once) {
     note('DEMO_ONCE: approving it now, with that command');
-    await processes.run(bin('legation'), [...command, '--yes'], { cwd: folder, env: { LEGATION_URL: url } });
+    await processes.run(bin('legation'), [...command, '--yes'], { cwd: folder });
   }
   await follow(id, () => ended(dev, id));
   const { decidedBy } = await approver.get(`/v1/tasks/${ask.id}`);
@@ -164,6 +173,6 @@ async function end(code, why) {
   end.begun = true;
   if (why) console.log(`\n${why}`);
   await processes.stop();
-  if (folder && code === 0) rmSync(folder, { recursive: true, force: true });
+  if (folder && code !== 1) rmSync(folder, { recursive: true, force: true });
   process.exit(code);
 }

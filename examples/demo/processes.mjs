@@ -62,7 +62,7 @@ export async function waitUntil(what, isSo, timeoutMs = 30_000) {
 export class Processes {
   #running = new Map();
 
-  start(name, command, args, { cwd, env, show = false }) {
+  start(name, command, args, { cwd, env = {}, show = false }) {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, detached: true, stdio: ['ignore', 'pipe', 'pipe'] });
     const log = [];
     const keep = (line) => {
@@ -85,7 +85,7 @@ export class Processes {
   }
 
   /** Runs a command to its end, showing what it says. */
-  async run(command, args, { cwd, env }) {
+  async run(command, args, { cwd, env = {} }) {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     eachLine(child.stdout, (line) => console.log(`  | ${line}`));
     eachLine(child.stderr, (line) => console.log(`  | ${line}`));
