@@ -207,7 +207,7 @@ impl<'w, 'a> Moves<'w, 'a> {
                 comment: end.comment.clone(),
             }),
             Effect::ArmTimer(timer) => {
-                Some(Event::TimerArmed { timer: local(&timer.id), due_at: timer.due_at, timeout_of: None })
+                Some(Event::TimerArmed { timer: local(&timer.id), due_at: timer.due_at, guards: None })
             }
             Effect::DisarmTimer { id } => Some(Event::TimerDisarmed { timer: local(id) }),
             Effect::OpenIncident(incident) if incident.notice => Some(Event::NoticeOpened {
@@ -436,7 +436,8 @@ impl<'w, 'a> Moves<'w, 'a> {
     }
 
     fn disarm(&mut self, token: u32) {
-        if let Some(timer) = self.token(token).and_then(|token| token.timeout) {
+        let guards = self.token(token).map(|token| [token.timeout, token.alarm]).unwrap_or_default();
+        for timer in guards.into_iter().flatten() {
             let id = self.touched.instance.id.timer(timer);
             self.effect(Effect::DisarmTimer { id });
         }

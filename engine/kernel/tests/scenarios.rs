@@ -341,3 +341,28 @@ fn an_output_that_was_never_set_fails_a_root() {
     assert_eq!((error.code.as_str(), error.reason.as_deref()), ("OUTPUT_INVALID", Some("missing-output")));
     world.check();
 }
+
+/// Core §3: a task that nobody took in time raises an alarm, once, and goes on waiting.
+#[test]
+fn a_task_that_nobody_starts_in_time_raises_an_alarm() {
+    let yaml = "
+metadata: { key: p, variables: {} }
+flow:
+  nodes:
+    - { id: a, type: engine-task, service: a, start_within: 10s }
+    - { id: b, type: engine-task, service: b, start_within: 10s }
+    - { id: done, type: end }
+";
+    let mut world = World::new(&[("p.process.yaml", yaml)]);
+    world.start("p", &[]);
+    world.pass(10_000);
+    assert_eq!(world.notices.iter().map(|notice| notice.code.as_str()).collect::<Vec<_>>(), ["NOT_STARTED"]);
+    world.complete("a", &[]);
+    let leased = world.lease("b");
+    world.pass(10_000);
+    assert_eq!(world.notices.len(), 1, "b was taken in time");
+    world.run(&leased.complete(&[])).unwrap();
+    assert_eq!(world.status(), Status::Completed);
+    assert!(world.timers.is_empty());
+    world.check();
+}

@@ -1,9 +1,7 @@
 //! The only function that changes an instance (I2). It decides nothing: an event that does not fit the state is
 //! a defect of the history, reported as such.
 
-use super::{
-    Event, INSTANCE_FORMAT, Instance, Scope, Started, Status, Token, TokenState, Wait,
-};
+use super::{Event, Guard, INSTANCE_FORMAT, Instance, Scope, Started, Status, Token, TokenState, Wait};
 
 /// The state that a list of (time, events) leads to; None when it does not begin with a start.
 #[must_use]
@@ -80,6 +78,7 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
                 entered_at: at,
                 state: TokenState::Ready,
                 timeout: None,
+                alarm: None,
             };
             instance.tokens.insert(*token, token_state);
         }
@@ -92,6 +91,7 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
                 token.entered_at = at;
                 token.state = TokenState::Ready;
                 token.timeout = None;
+                token.alarm = None;
                 if let Some(forks) = forks {
                     token.forks.clone_from(forks);
                 }
@@ -110,17 +110,28 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
         Event::TokenEnded { token } => {
             instance.tokens.remove(token);
         }
-        Event::TimerArmed { timer, due_at, timeout_of } => {
+        Event::TimerArmed { timer, due_at, guards } => {
             taken(instance, *timer);
             instance.timers.insert(*timer, *due_at);
-            if let Some(token) = timeout_of.and_then(|token| instance.tokens.get_mut(&token)) {
-                token.timeout = Some(*timer);
+            match guards {
+                Some(Guard::Timeout(token)) => {
+                    if let Some(token) = instance.tokens.get_mut(token) {
+                        token.timeout = Some(*timer);
+                    }
+                }
+                Some(Guard::Start(token)) => {
+                    if let Some(token) = instance.tokens.get_mut(token) {
+                        token.alarm = Some(*timer);
+                    }
+                }
+                None => {}
             }
         }
         Event::TimerFired { timer } | Event::TimerDisarmed { timer } => {
             instance.timers.remove(timer);
-            for token in instance.tokens.values_mut().filter(|token| token.timeout == Some(*timer)) {
-                token.timeout = None;
+            for token in instance.tokens.values_mut() {
+                token.timeout = token.timeout.filter(|armed| armed != timer);
+                token.alarm = token.alarm.filter(|armed| armed != timer);
             }
         }
         Event::TaskCreated { token, task, topic: _ } => {

@@ -22,7 +22,7 @@ pub enum Event {
     /// READY again at the same node: after an incident's retry.
     TokenReady { token: u32 },
     TokenEnded { token: u32 },
-    TimerArmed { timer: u32, due_at: i64, timeout_of: Option<u32> },
+    TimerArmed { timer: u32, due_at: i64, guards: Option<Guard> },
     TimerFired { timer: u32 },
     TimerDisarmed { timer: u32 },
     TaskCreated { token: u32, task: u32, topic: String },
@@ -49,6 +49,16 @@ pub enum Event {
     ClosingRendered { message: Content },
     InstanceEnding { reason: String },
     InstanceEnded { status: Status, reason: Option<String>, error: Option<Failure>, message: Option<Content> },
+}
+
+/// What a timer guards beside the token's own wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Guard {
+    /// `on_timeout` of this token.
+    Timeout(u32),
+    /// `start_within` of the task that this token waits for.
+    Start(u32),
 }
 
 /// The first event.

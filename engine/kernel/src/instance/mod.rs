@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use apply::apply_started;
 pub use apply::{apply, replay};
-pub use event::{Event, Started};
+pub use event::{Event, Guard, Started};
 
 use crate::content::Content;
 use crate::ids::{InstanceId, TaskId};
@@ -225,6 +225,9 @@ pub struct Token {
     /// The armed `on_timeout`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u32>,
+    /// The armed `start_within` of the task it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<u32>,
 }
 
 /// What a token does now.

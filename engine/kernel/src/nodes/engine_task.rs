@@ -4,6 +4,7 @@ use legation_language::Value;
 use legation_language::model::{EngineTask, Node};
 
 use super::NodeType;
+use crate::instance::Guard;
 use crate::moves::{Moves, Trouble};
 
 impl NodeType for EngineTask {
@@ -13,6 +14,10 @@ impl NodeType for EngineTask {
             None => None,
         };
         m.create_task(token, node, &self.service, self.priority, false, inputs.map(Value::Map));
+        if let Some(within) = self.start_within_ms {
+            let due_at = m.now().saturating_add(within);
+            m.arm(node, due_at, Some(Guard::Start(token)));
+        }
         Ok(())
     }
 }

@@ -14,7 +14,7 @@ mod timer;
 use legation_language::Value;
 use legation_language::model::{Node, NodeKind};
 
-use crate::instance::{Resume, Status};
+use crate::instance::{Guard, Resume, Status};
 use crate::moves::{Done, Moves, Trouble};
 use crate::rejection::Stop;
 
@@ -146,7 +146,7 @@ fn arm_timeout(m: &mut Moves<'_, '_>, token: u32, node: &Node) -> Result<(), Tro
         return Ok(());
     }
     let due_at = timer::due_at(m, token, node, &timeout.when)?;
-    m.arm(node, due_at, Some(token));
+    m.arm(node, due_at, Some(Guard::Timeout(token)));
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use legation_language::model::{Moment, Node};
 use super::NodeType;
 use crate::dates;
 use crate::effect::{Effect, Timer};
-use crate::instance::{Event, Wait};
+use crate::instance::{Event, Guard, Wait};
 use crate::moves::{Moves, Trouble};
 
 impl NodeType for Moment {
@@ -40,12 +40,12 @@ pub(super) fn due_at(m: &Moves<'_, '_>, token: u32, node: &Node, moment: &Moment
 }
 
 impl Moves<'_, '_> {
-    /// Arms a timer of a node, or the timeout of a token.
-    pub(super) fn arm(&mut self, node: &Node, due_at: i64, timeout_of: Option<u32>) -> u32 {
+    /// Arms a timer of a node, or one that guards a token.
+    pub(super) fn arm(&mut self, node: &Node, due_at: i64, guards: Option<Guard>) -> u32 {
         let timer = self.number();
         let row = Timer { id: self.instance().id.timer(timer), instance: self.id(), node: node.id.clone(), due_at };
         self.work.effects.push(Effect::ArmTimer(row));
-        self.emit(Event::TimerArmed { timer, due_at, timeout_of });
+        self.emit(Event::TimerArmed { timer, due_at, guards });
         timer
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use legation_kernel::content::Content;
 use legation_kernel::dates::rfc3339;
 use legation_kernel::ids::local_of;
-use legation_kernel::instance::{Cause, Event, Wait};
+use legation_kernel::instance::{Cause, Event, Guard, Wait};
 use legation_language::Value;
 use legation_protocol::Json as RawJson;
 
@@ -153,9 +153,11 @@ fn words(event: &Event, nodes: &mut Nodes) -> Option<(&'static str, Option<Strin
         Event::TimerArmed {
             timer,
             due_at,
-            timeout_of,
+            guards,
         } => {
-            let node = timeout_of.and_then(|token| nodes.token(token));
+            let node = guards.and_then(|guard| match guard {
+                Guard::Timeout(token) | Guard::Start(token) => nodes.token(token),
+            });
             if let Some(node) = &node {
                 nodes.others.insert(*timer, node.clone());
             }
@@ -346,7 +348,7 @@ fn words(event: &Event, nodes: &mut Nodes) -> Option<(&'static str, Option<Strin
             None,
             vec![("outcome", text(outcome))],
         ),
-        Event::NumbersTaken { next: _ } => return None,
+        Event::NumbersTaken { next: _ } | Event::ClosingRendered { message: _ } => return None,
         Event::InstanceEnding { reason } => {
             ("INSTANCE_CANCELLING", None, None, vec![("reason", text(reason))])
         }
