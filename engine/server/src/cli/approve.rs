@@ -125,7 +125,7 @@ async fn send(global: &Global, id: &str, decision: Decision) -> anyhow::Result<(
             .unwrap_or_default()
     );
     if !decision.yes && !confirmed(&decision.outcome)? {
-        eprintln!("nothing was decided");
+        tell!("nothing was decided");
         return Err(Shown.into());
     }
     let request = DecisionRequest {
@@ -146,7 +146,7 @@ async fn send(global: &Global, id: &str, decision: Decision) -> anyhow::Result<(
         .child_instance_id
         .map(|child| format!("; it started {child}"))
         .unwrap_or_default();
-    println!("{outcome} {}{child}", task.id);
+    say!("{outcome} {}{child}", task.id);
     Ok(())
 }
 
@@ -195,16 +195,16 @@ pub async fn find(client: &Client, id: &str, kind: Option<HumanTaskKind>) -> any
 
 /// Who asks, for what exactly.
 fn show(task: &HumanTaskView, ink: Ink) {
-    eprintln!("{}", ink.bold(&task.title));
+    tell!("{}", ink.bold(&task.title));
     if let Some(description) = &task.description {
-        eprintln!("  {description}");
+        tell!("  {description}");
     }
-    eprintln!("  process   {} {}", task.process, ink.dim(&task.instance_id));
+    tell!("  process   {} {}", task.process, ink.dim(&task.instance_id));
     if let Some(approval) = &task.approval {
         subject(approval, ink);
     }
     for (name, value) in &task.variables {
-        eprintln!("  {name:<9} {}", print::short(value, 200));
+        tell!("  {name:<9} {}", print::short(value, 200));
     }
     let who = task
         .candidates
@@ -215,7 +215,7 @@ fn show(task: &HumanTaskView, ink: Ink) {
         .collect::<Vec<_>>()
         .join(", ");
     if !who.is_empty() {
-        eprintln!("  for       {who}");
+        tell!("  for       {who}");
     }
 }
 
@@ -237,19 +237,19 @@ fn subject(approval: &ApprovalSubject, ink: Ink) {
         .as_ref()
         .map(|prompt| format!(", prompt {prompt}"))
         .unwrap_or_default();
-    eprintln!("  asked by  {node_id}, step {attempt}.{sequence}{model}{prompt}");
+    tell!("  asked by  {node_id}, step {attempt}.{sequence}{model}{prompt}");
     let version = approval
         .version
         .map(|version| format!(" version {version}"))
         .unwrap_or_default();
-    eprintln!("  wants     {tool_ref}{version}");
-    eprintln!("  with      {}", ink.bold(approval.arguments.get()));
+    tell!("  wants     {tool_ref}{version}");
+    tell!("  with      {}", ink.bold(approval.arguments.get()));
     let policy = approval
         .policy
         .as_ref()
         .map_or_else(|| "approval required".to_owned(), print::word);
-    eprintln!("  policy    {}", policy.replace('_', " "));
-    eprintln!("  digest    {}", approval.digest);
+    tell!("  policy    {}", policy.replace('_', " "));
+    tell!("  digest    {}", approval.digest);
 }
 
 /// Asks on a terminal. A program that runs the command has decided already.

@@ -29,7 +29,7 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
         .await?;
     match global.json {
         true => print::json(&answer.text),
-        false => println!("{} is {}", answer.body.id, print::word(&answer.body.status)),
+        false => say!("{} is {}", answer.body.id, print::word(&answer.body.status)),
     }
     Ok(())
 }

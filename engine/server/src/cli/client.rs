@@ -137,7 +137,7 @@ impl Client {
         for second in 0_u32.. {
             match tokio::time::timeout(Duration::from_secs(1), &mut answer).await {
                 Ok(answer) => return answer,
-                Err(_) if second % 5 == 0 => eprintln!("waiting for the engine at {}", self.url),
+                Err(_) if second % 5 == 0 => tell!("waiting for the engine at {}", self.url),
                 Err(_) => {}
             }
         }

@@ -52,6 +52,6 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
         .outcome
         .map(|outcome| format!(" with {outcome}"))
         .unwrap_or_default();
-    println!("completed {}{outcome}", task.id);
+    say!("completed {}{outcome}", task.id);
     Ok(())
 }

@@ -27,7 +27,7 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
     } else {
         "deploying"
     };
-    eprintln!("{verb} {} documents to {}", documents.texts.len(), client.url());
+    tell!("{verb} {} documents to {}", documents.texts.len(), client.url());
     let answer = match send(&client, &documents, arguments.dry_run).await {
         Ok(answer) => answer,
         Err(error) => return Err(explained(error, &documents)),
@@ -93,7 +93,7 @@ fn explained(error: anyhow::Error, documents: &Documents) -> anyhow::Error {
     match error.downcast_ref::<Refusal>() {
         Some(Refusal(problem)) if !problem.problems.is_empty() => {
             problems::show(&problem.problems, &documents.texts);
-            eprintln!("nothing was deployed: {}", problems::summary(&problem.problems));
+            tell!("nothing was deployed: {}", problems::summary(&problem.problems));
             Shown.into()
         }
         _ => error,

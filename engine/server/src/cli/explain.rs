@@ -14,7 +14,7 @@ pub async fn run(global: &Global, id: &str) -> anyhow::Result<()> {
         print::json(&answer.text);
         return Ok(());
     }
-    println!("{}", answer.body.text.trim_end());
+    say!("{}", answer.body.text.trim_end());
     for wait in answer
         .body
         .waits
@@ -26,7 +26,7 @@ pub async fn run(global: &Global, id: &str) -> anyhow::Result<()> {
             .as_ref()
             .map(|at| format!(" since {}", print::moment(at)))
             .unwrap_or_default();
-        println!("  {:<18} {}{since}", wait.node_id, wait.text);
+        say!("  {:<18} {}{since}", wait.node_id, wait.text);
     }
     Ok(())
 }

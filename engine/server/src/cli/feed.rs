@@ -1,6 +1,9 @@
 //! The event feed as it comes in, and how its events are told.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context;
+use legation_protocol::Json;
 use legation_protocol::events::FeedEvent;
 use reqwest::Response;
 
@@ -82,37 +85,83 @@ fn fields(message: &str) -> (Option<String>, String) {
     (id, data.join("\n"))
 }
 
+/// Events that only say how the engine counts.
+#[must_use]
+pub fn is_bookkeeping(event: &FeedEvent) -> bool {
+    matches!(event.kind.as_str(), "TOKEN_ENDED" | "NODE_WAITS")
+}
+
 /// One event as a line.
 #[must_use]
 pub fn line(event: &FeedEvent, ink: Ink) -> String {
+    let process = event.process.as_deref().unwrap_or_default();
     let place = event
         .node_id
         .as_ref()
         .map(|node| format!("{node}: "))
         .unwrap_or_default();
-    let step = event
-        .sequence
-        .map(|sequence| format!(" #{sequence}"))
-        .unwrap_or_default();
-    let data = event
-        .data
-        .as_ref()
-        .map(|data| print::short(data, 120))
-        .filter(|data| data != "{}" && data != "null");
-    let data = data
-        .map(|data| format!(" {}", ink.dim(&data)))
-        .unwrap_or_default();
-    let process = event.process.as_deref().unwrap_or_default();
-    format!(
-        "{} {process:<16} {place}{}{step}{data}",
-        ink.dim(print::clock(&event.at)),
-        print::words(&event.kind)
-    )
+    let what = what(&event.kind, event.sequence, event.data.as_ref(), ink);
+    format!("{} {process:<16} {place}{what}", ink.dim(print::clock(&event.at)))
+}
+
+/// What happened, and to what: `step 4 delegate:refund_payout completed`, `variable set amount = 89`.
+#[must_use]
+pub fn what(kind: &str, sequence: Option<u32>, data: Option<&Json>, ink: Ink) -> String {
+    let data = data.and_then(|data| serde_json::from_str::<BTreeMap<String, Json>>(data.get()).ok());
+    let mut data = data.unwrap_or_default();
+    data.remove("token");
+    let mut text = |name: &str| {
+        let value = data.remove(name)?;
+        Some(serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| print::short(&value, 100)))
+    };
+    let words = match (sequence, kind) {
+        (Some(sequence), kind) => {
+            let state = print::words(kind.strip_prefix("STEP_").unwrap_or(kind));
+            let target = text("toolRef").unwrap_or_default();
+            text("kind");
+            format!("step {sequence} {target} {state}")
+        }
+        (None, "VARIABLE_SET") => match (text("name"), text("value")) {
+            (Some(name), Some(value)) => format!(
+                "variable set {name} {}",
+                ink.dim(&format!("= {}", print::cut(&value, 100)))
+            ),
+            (name, _) => format!("variable set {}", name.unwrap_or_default()),
+        },
+        (None, kind) => print::words(kind),
+    };
+    if data.is_empty() {
+        return words;
+    }
+    let rest = serde_json::to_string(&data).unwrap_or_default();
+    format!("{words} {}", ink.dim(&print::cut(&rest, 120)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn events_read_like_sentences() {
+        let what = |kind, sequence, data: &str| {
+            super::what(
+                kind,
+                sequence,
+                serde_json::from_str::<Json>(data).ok().as_ref(),
+                Ink::none(),
+            )
+        };
+        let step = r#"{"kind":"DELEGATION","toolRef":"delegate:refund_payout","child":"x.i5"}"#;
+        assert_eq!(
+            what("STEP_COMPLETED", Some(4), step),
+            r#"step 4 delegate:refund_payout completed {"child":"x.i5"}"#
+        );
+        assert_eq!(
+            what("VARIABLE_SET", None, r#"{"name":"amount","value":89.90}"#),
+            "variable set amount = 89.90"
+        );
+        assert_eq!(what("NODE_ENTERED", None, r#"{"token":1}"#), "node entered");
+    }
 
     #[test]
     fn messages_are_taken_whole_however_they_are_cut() {

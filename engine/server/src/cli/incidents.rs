@@ -44,7 +44,7 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
         "no incidents",
     );
     if let Some(next) = list.body.next {
-        eprintln!("there are more: --after {next}");
+        tell!("there are more: --after {next}");
     }
     Ok(())
 }
@@ -80,13 +80,13 @@ pub fn outcome(global: &Global, verb: &str, answer: &Answer<IncidentAnswer>) {
         .as_ref()
         .map(|state| format!(", the task is {}", print::word(state)))
         .unwrap_or_default();
-    println!(
+    say!(
         "{verb} {}: {} is {}{task}",
         incident.id,
         incident.instance_id,
         print::word(status)
     );
     for new in new_incidents {
-        println!("  it led to {} {}: {}", new.id, new.code, new.message);
+        say!("  it led to {} {}: {}", new.id, new.code, new.message);
     }
 }

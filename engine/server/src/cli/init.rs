@@ -39,9 +39,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let (template, folder) = read(&arguments.words)?;
     write(template, &folder)?;
     for (path, _) in template.files() {
-        println!("  {}", folder.join(path).display());
+        say!("  {}", folder.join(path).display());
     }
-    println!("\nNext: cd {} && legation dev .", folder.display());
+    say!("\nNext: cd {} && legation dev .", folder.display());
     Ok(())
 }
 

@@ -60,7 +60,7 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
         "no instances",
     );
     if let Some(next) = list.body.next {
-        eprintln!("there are more: --after {next}");
+        tell!("there are more: --after {next}");
     }
     Ok(())
 }

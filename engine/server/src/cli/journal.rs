@@ -17,7 +17,7 @@ pub async fn run(global: &Global, id: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     if answer.body.tasks.is_empty() {
-        eprintln!("no worker was asked for anything");
+        tell!("no worker was asked for anything");
     }
     self::print(&answer.body, Ink::stdout());
     Ok(())
@@ -28,7 +28,7 @@ pub fn print(journal: &InstanceJournal, ink: Ink) {
     for one in &journal.tasks {
         let task = &one.task;
         let state = print::word(&task.state);
-        println!(
+        say!(
             "  {} {} {}",
             task.node_id,
             ink.dim(&format!("({}, {})", task.topic, task.id)),
@@ -36,7 +36,7 @@ pub fn print(journal: &InstanceJournal, ink: Ink) {
         );
         for step in &one.steps {
             let number = format!("{}.{}", step.attempt.unwrap_or(task.attempt), step.sequence);
-            println!(
+            say!(
                 "    {number:>6} {:<10} {:<28} {}",
                 print::word(&step.kind),
                 step.tool_ref,
@@ -48,7 +48,7 @@ pub fn print(journal: &InstanceJournal, ink: Ink) {
 }
 
 fn details(step: &StepView, ink: Ink) {
-    let line = |name: &str, text: &str| println!("{}", ink.dim(&format!("           {name:<9} {text}")));
+    let line = |name: &str, text: &str| say!("{}", ink.dim(&format!("           {name:<9} {text}")));
     if let Some(arguments) = &step.arguments {
         line("asked", &print::short(arguments, 140));
     }

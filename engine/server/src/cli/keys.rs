@@ -73,7 +73,7 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
             Client::new(global)?
                 .delete(&format!("/v1/keys/{}", encode(&id)))
                 .await?;
-            println!("revoked {id}");
+            say!("revoked {id}");
             Ok(())
         }
     }
@@ -86,7 +86,7 @@ async fn create(global: &Global, create: Create) -> anyhow::Result<()> {
         .post::<CreatedKey>("/v1/keys", &request)
         .await?;
     let CreatedKey { key, secret } = &answer.body;
-    eprintln!(
+    tell!(
         "key {} of {} {}",
         key.id,
         print::word(&key.kind).to_lowercase(),
@@ -94,12 +94,12 @@ async fn create(global: &Global, create: Create) -> anyhow::Result<()> {
     );
     if let Some(path) = out {
         setup::write_secret(Path::new(&path), secret)?;
-        eprintln!("its secret is in {}", path.display());
+        tell!("its secret is in {}", path.display());
     } else if global.json {
         print::json(&answer.text);
     } else {
-        eprintln!("this is the only time that its secret is shown:");
-        println!("{secret}");
+        tell!("this is the only time that its secret is shown:");
+        say!("{secret}");
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ pub async fn run(global: &Global, id: &str) -> anyhow::Result<()> {
         print::json(&answer.text);
         return Ok(());
     }
-    print!("{}", draw(&answer.body, Ink::stdout()));
+    say!("{}", draw(&answer.body, Ink::stdout()).trim_end());
     Ok(())
 }
 

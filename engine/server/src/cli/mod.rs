@@ -1,6 +1,16 @@
 //! The command line. One file per command; commands that look at an engine speak HTTP with it and nothing else, so
 //! that whatever the command line can do, a program can.
 
+/// Prints a line on stdout. Not `println!`, which panics when the reader (`| head`) is gone.
+macro_rules! say {
+    ($($text:tt)*) => { $crate::cli::print::line(std::io::stdout(), format_args!($($text)*)) };
+}
+
+/// Prints a line on stderr, or does not when nobody can read it.
+macro_rules! tell {
+    ($($text:tt)*) => { $crate::cli::print::line(std::io::stderr(), format_args!($($text)*)) };
+}
+
 mod approve;
 mod cancel;
 mod client;

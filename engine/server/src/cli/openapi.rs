@@ -1,6 +1,6 @@
 //! `legation openapi`: the contract of the HTTP API, generated from the code.
 
 pub fn run() -> anyhow::Result<()> {
-    println!("{}", crate::http::openapi().to_pretty_json()?);
+    say!("{}", crate::http::openapi().to_pretty_json()?);
     Ok(())
 }

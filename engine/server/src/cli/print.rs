@@ -1,17 +1,22 @@
 //! What commands print: tables, JSON, states in colour. Colours only where a person looks.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use comfy_table::{ContentArrangement, Table, presets};
 use legation_protocol::Json;
 
+/// Writes a line. Whoever reads may have gone, which is no failure of ours.
+pub fn line(mut to: impl Write, text: std::fmt::Arguments<'_>) {
+    let _ = writeln!(to, "{text}");
+}
+
 /// A list. Nothing at all is said in words.
 pub fn table(header: &[&str], rows: Vec<Vec<String>>, nothing: &str) {
     if rows.is_empty() {
-        eprintln!("{nothing}");
+        tell!("{nothing}");
         return;
     }
-    println!("{}", render(header, rows));
+    say!("{}", render(header, rows));
 }
 
 /// The table as text.
@@ -37,7 +42,7 @@ pub fn render(header: &[&str], rows: Vec<Vec<String>>) -> String {
 
 /// The API's JSON as it came: digits survive.
 pub fn json(text: &str) {
-    println!("{}", text.trim_end());
+    say!("{}", text.trim_end());
 }
 
 /// Whether a person reads stdout.
@@ -65,6 +70,12 @@ impl Ink {
     #[must_use]
     pub fn stderr() -> Self {
         Self(colours_on_stderr())
+    }
+
+    /// Never a colour.
+    #[cfg(test)]
+    pub fn none() -> Self {
+        Self(false)
     }
 
     #[must_use]

@@ -19,15 +19,15 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     let ink = Ink::stderr();
     match error.downcast_ref::<Refusal>() {
         Some(Refusal(problem)) => refusal(ink, problem),
-        None => eprintln!("{} {}", ink.red("error:"), chain(error)),
+        None => tell!("{} {}", ink.red("error:"), chain(error)),
     }
     ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
 }
 
 fn refusal(ink: Ink, problem: &Problem) {
-    eprintln!("{} {problem}", ink.red("error:"));
+    tell!("{} {problem}", ink.red("error:"));
     for error in &problem.errors {
-        eprintln!(
+        tell!(
             "       {}: {}",
             if error.pointer.is_empty() {
                 "/"
@@ -41,7 +41,7 @@ fn refusal(ink: Ink, problem: &Problem) {
         show(&problem.problems, &BTreeMap::new());
     }
     if let Some(hint) = &problem.hint {
-        eprintln!("{} {hint}", ink.dim("hint: "));
+        tell!("{} {hint}", ink.dim("hint: "));
     }
 }
 
@@ -60,7 +60,7 @@ fn chain(error: &anyhow::Error) -> String {
 /// Shows problems of documents on stderr; `texts` holds the documents by the names that the problems use.
 pub fn show(problems: &[DocumentProblem], texts: &BTreeMap<String, String>) {
     for problem in problems {
-        eprint!("{}", render(problem, texts, colours_on_stderr()));
+        tell!("{}", render(problem, texts, colours_on_stderr()).trim_end());
     }
 }
 

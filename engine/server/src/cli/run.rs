@@ -46,11 +46,11 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
     let InstanceStarted {
         id, process, version, ..
     } = &started.body;
-    eprintln!("started {process} version {version} as {id}");
+    tell!("started {process} version {version} as {id}");
     if arguments.no_wait {
         match global.json {
             true => print::json(&started.text),
-            false => println!("{id}"),
+            false => say!("{id}"),
         }
         return Ok(());
     }
@@ -98,7 +98,7 @@ async fn follow(client: &Client, id: &str) -> anyhow::Result<InstanceView> {
         // Events wake us; the look once a second is for a feed that broke.
         match tokio::time::timeout(Duration::from_secs(1), feed.next()).await {
             Ok(Ok(Some(event))) => {
-                tell(&event);
+                narrate(&event);
                 if !is_worth_a_look(&event) {
                     continue;
                 }
@@ -124,28 +124,29 @@ async fn follow(client: &Client, id: &str) -> anyhow::Result<InstanceView> {
 /// Events that may end the instance or make it wait for a person.
 fn is_worth_a_look(event: &FeedEvent) -> bool {
     [
-        "ENDED",
-        "COMPLETED",
-        "FAILED",
-        "CANCELLED",
-        "INCIDENT",
-        "HUMAN",
-        "PROPOSED",
-        "APPROVAL",
+        "INSTANCE_",
+        "INCIDENT_",
+        "NODE_STUCK",
+        "HUMAN_",
+        "APPROVAL_",
+        "STEP_PROPOSED",
     ]
     .iter()
-    .any(|word| event.kind.contains(word))
+    .any(|beginning| event.kind.starts_with(beginning))
 }
 
 /// The events that were committed with the end are on their way.
 async fn drain(feed: &mut Feed) {
     while let Ok(Ok(Some(event))) = tokio::time::timeout(Duration::from_millis(200), feed.next()).await {
-        tell(&event);
+        narrate(&event);
     }
 }
 
-fn tell(event: &FeedEvent) {
-    eprintln!("  {}", feed::line(event, Ink::stderr()));
+fn narrate(event: &FeedEvent) {
+    if feed::is_bookkeeping(event) {
+        return;
+    }
+    tell!("  {}", feed::line(event, Ink::stderr()));
 }
 
 /// What was said about waits already.
@@ -160,8 +161,8 @@ impl Told {
             .filter(|incident| incident.kind == IncidentKind::Incident)
         {
             if self.0.insert(incident.id.clone()) {
-                eprintln!("  it stops here: {}: {}", incident.code, incident.message);
-                eprintln!("  correct the cause, then: legation retry {}", incident.id);
+                tell!("  it stops here: {}: {}", incident.code, incident.message);
+                tell!("  correct the cause, then: legation retry {}", incident.id);
             }
         }
         let path = format!("/v1/tasks{}", query(&[("instanceId", Some(instance.id.clone()))]));
@@ -175,8 +176,8 @@ impl Told {
                     HumanTaskKind::Approval => ("an approval", "approve"),
                     HumanTaskKind::Human => ("a person", "complete"),
                 };
-                eprintln!("  it waits for {what}: {}", task.title);
-                eprintln!("    legation {how} {} --as approver", task.id);
+                tell!("  it waits for {what}: {}", task.title);
+                tell!("    legation {how} {} --as approver", task.id);
             }
         }
         Ok(())
@@ -185,12 +186,12 @@ impl Told {
 
 async fn finish(client: &Client, global: &Global, ended: &InstanceView) -> anyhow::Result<()> {
     let ink = Ink::stderr();
-    eprintln!("{} {}", ended.id, ink.state(&print::word(&ended.status)));
+    tell!("{} {}", ended.id, ink.state(&print::word(&ended.status)));
     if global.json {
         let path = format!("/v1/instances/{}", encode(&ended.id));
         print::json(&client.get::<InstanceView>(&path).await?.text);
     } else if ended.status == InstanceStatus::Completed {
-        println!(
+        say!(
             "{}",
             serde_json::to_string(&ended.outputs.clone().unwrap_or_default())?
         );
@@ -204,7 +205,7 @@ async fn finish(client: &Client, global: &Global, ended: &InstanceView) -> anyho
             .as_ref()
             .map(|node| format!(" at {node}"))
             .unwrap_or_default();
-        eprintln!(
+        tell!(
             "  {}{node}: {}",
             error.code,
             error.message.as_deref().unwrap_or_default()

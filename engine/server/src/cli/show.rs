@@ -7,7 +7,7 @@ use legation_protocol::instances::{
 
 use super::client::{Client, encode, query};
 use super::print::{self, Ink};
-use super::{Global, journal};
+use super::{Global, feed, journal};
 
 pub async fn run(global: &Global, id: &str) -> anyhow::Result<()> {
     let client = Client::new(global)?;
@@ -24,7 +24,7 @@ pub async fn run(global: &Global, id: &str) -> anyhow::Result<()> {
         let explanation = client.get::<Explanation>(&format!("{path}/explain")).await?.body;
         section(ink, "Where it stands");
         for wait in &explanation.waits {
-            println!("  {:<18} {}", wait.node_id, wait.text);
+            say!("  {:<18} {}", wait.node_id, wait.text);
         }
     }
     incidents(&instance, ink);
@@ -51,39 +51,41 @@ fn head(instance: &InstanceView, ink: Ink) {
     let InstanceView {
         process, version, id, ..
     } = instance;
-    println!(
+    say!(
         "{} {}",
         ink.bold(&format!("{process} version {version}")),
         ink.state(&print::word(&instance.status))
     );
-    println!("  id        {id}");
+    say!("  id        {id}");
     if let Some(key) = &instance.business_key {
-        println!("  key       {key}");
+        say!("  key       {key}");
     }
     if let Some(parent) = &instance.parent_id {
-        println!("  parent    {parent}");
+        say!("  parent    {parent}");
     }
     if let Some(by) = &instance.started_by_agent {
         let model = by.model.as_deref().unwrap_or("?");
-        println!(
+        say!(
             "  started   by agent {}, step {}.{}, model {model}",
-            by.node_id, by.attempt, by.sequence
+            by.node_id,
+            by.attempt,
+            by.sequence
         );
     } else if let Some(by) = &instance.initiator {
-        println!("  started   by {by}");
+        say!("  started   by {by}");
     }
-    println!("  from      {}", print::moment(&instance.started_at));
+    say!("  from      {}", print::moment(&instance.started_at));
     if let Some(ended) = &instance.ended_at {
-        println!("  to        {}", print::moment(ended));
+        say!("  to        {}", print::moment(ended));
     }
     if let Some(outputs) = &instance.outputs {
-        println!(
+        say!(
             "  outputs   {}",
             serde_json::to_string(outputs).unwrap_or_default()
         );
     }
     if let Some(error) = &instance.error {
-        println!(
+        say!(
             "  error     {} {}",
             error.code,
             error.message.as_deref().unwrap_or_default()
@@ -98,14 +100,14 @@ fn incidents(instance: &InstanceView, ink: Ink) {
     section(ink, "Incidents");
     for incident in &instance.incidents {
         let node = incident.node_id.as_deref().unwrap_or_default();
-        println!(
+        say!(
             "  {} {node} {}: {}",
             incident.id,
             ink.state(&incident.code),
             incident.message
         );
         if let Some(hint) = &incident.hint {
-            println!("    {}", ink.dim(hint));
+            say!("    {}", ink.dim(hint));
         }
     }
 }
@@ -113,7 +115,7 @@ fn incidents(instance: &InstanceView, ink: Ink) {
 fn variables(answer: &VariablesAnswer, ink: Ink) {
     section(ink, "Variables");
     for (name, variable) in &answer.variables {
-        println!("  {name:<18} {} {}", value(variable), ink.dim(&origin(variable)));
+        say!("  {name:<18} {} {}", value(variable), ink.dim(&origin(variable)));
     }
 }
 
@@ -152,22 +154,25 @@ async fn history(client: &Client, path: &str) -> anyhow::Result<Vec<HistoryEntry
 
 fn timeline(entries: &[HistoryEntry], ink: Ink) {
     section(ink, "Timeline");
+    let mut revision = None;
     for entry in entries {
+        // All events of a command are of the same actor: it is said once.
+        let is_first = revision.replace(entry.revision) != Some(entry.revision);
         let actor = entry
             .actor
             .as_ref()
-            .map(|actor| format!(" by {actor}"))
-            .unwrap_or_default();
-        println!(
+            .filter(|_| is_first)
+            .map(|actor| format!("  by {actor}"));
+        say!(
             "  {} {:<18} {}{}",
             ink.dim(print::clock(&entry.at)),
             entry.node_id.as_deref().unwrap_or_default(),
-            print::words(&entry.kind),
-            ink.dim(&actor)
+            feed::what(&entry.kind, None, Some(&entry.data), ink),
+            ink.dim(&actor.unwrap_or_default())
         );
     }
 }
 
 fn section(ink: Ink, title: &str) {
-    println!("\n{}", ink.bold(title));
+    say!("\n{}", ink.bold(title));
 }

@@ -70,7 +70,7 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
         nothing,
     );
     if let Some(next) = list.body.next {
-        eprintln!("there are more: --after {next}");
+        tell!("there are more: --after {next}");
     }
     Ok(())
 }

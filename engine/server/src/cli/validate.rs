@@ -27,7 +27,7 @@ pub fn run(global: &Global, arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         problems::show(&answer.problems, &documents.texts);
         let count = documents.texts.len();
-        eprintln!(
+        tell!(
             "{count} document{}: {}",
             if count == 1 { "" } else { "s" },
             problems::summary(&answer.problems)

@@ -19,7 +19,7 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
         "no worker was seen",
     );
     if !answer.body.topics.is_empty() {
-        println!();
+        say!("");
         let topics = answer.body.topics.iter().map(topic).collect();
         print::table(
             &["topic", "open", "locked", "parked", "workers", "oldest"],
@@ -28,7 +28,7 @@ pub async fn run(global: &Global) -> anyhow::Result<()> {
         );
     }
     for topic in &answer.body.unserved_topics {
-        eprintln!("nobody serves {topic}");
+        tell!("nobody serves {topic}");
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use toml::{Table, Value};
 
 use super::Project;
-use crate::cli::print::Ink;
+use crate::cli::print::{Ink, colours_on_stderr};
 use crate::cli::project::{self, Documents};
 
 /// The agent worker's own settings, in the project's folder.
@@ -36,7 +36,7 @@ enum End {
 /// Runs the agent worker until `stop`; it is gone when this returns.
 pub async fn keep(project: &Project, key: &str, stop: &CancellationToken) {
     let Some(program) = program() else {
-        eprintln!(
+        tell!(
             "legation-agent is not beside this program nor on the PATH: agent nodes wait for one that you start"
         );
         return stop.cancelled().await;
@@ -45,18 +45,18 @@ pub async fn keep(project: &Project, key: &str, stop: &CancellationToken) {
         let pause = match run(project, key, &program, stop).await {
             Ok(End::Stop) => return,
             Ok(End::Changed) => {
-                eprintln!("the agent worker's settings changed: starting it again");
+                tell!("the agent worker's settings changed: starting it again");
                 continue;
             }
             Ok(End::Died(status)) => {
-                eprintln!(
+                tell!(
                     "{} the agent worker ended ({status}); starting it again",
                     Ink::stderr().red("agent:")
                 );
                 Duration::from_secs(1)
             }
             Err(error) => {
-                eprintln!("{} {error:#}; trying again", Ink::stderr().red("agent:"));
+                tell!("{} {error:#}; trying again", Ink::stderr().red("agent:"));
                 Duration::from_secs(3)
             }
         };
@@ -92,7 +92,7 @@ async fn run(project: &Project, key: &str, program: &Path, stop: &CancellationTo
         .map(Pid::from_raw);
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let talk = async {
-        tokio::join!(tell(out), tell(err));
+        tokio::join!(relay(out), relay(err));
         std::future::pending::<End>().await
     };
     let watch = async {
@@ -145,23 +145,35 @@ fn start(project: &Project, key: &str, program: &Path, config: &Path) -> anyhow:
         .current_dir(&project.folder)
         .env("LEGATION_URL", project.client.url())
         .env("LEGATION_KEY", key)
+        .envs(quiet())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
-    command
+    let child = command
         .spawn()
-        .with_context(|| format!("{} cannot be started", program.display()))
+        .with_context(|| format!("{} cannot be started", program.display()))?;
+    tell!("agent worker started (RUST_LOG=info shows what it does)");
+    Ok(child)
+}
+
+/// Its log says what goes wrong, unless more is asked for; colours only where a person looks.
+fn quiet() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let log = std::env::var_os("RUST_LOG")
+        .is_none()
+        .then_some(("RUST_LOG", "warn"));
+    let plain = (!colours_on_stderr()).then_some(("NO_COLOR", "1"));
+    log.into_iter().chain(plain)
 }
 
 /// Shows what it says, until the pipe ends.
-async fn tell(pipe: Option<impl AsyncRead + Unpin>) {
+async fn relay(pipe: Option<impl AsyncRead + Unpin>) {
     let Some(pipe) = pipe else { return };
     let ink = Ink::stderr();
     let mut lines = BufReader::new(pipe).lines();
     while let Ok(Some(line)) = lines.next_line().await {
-        eprintln!("{} {line}", ink.dim("agent:"));
+        tell!("{} {line}", ink.dim("agent:"));
     }
 }
 

@@ -101,7 +101,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let stopped = beside(&project, &worker_key, arguments.no_agent).await;
     let _ = std::fs::remove_file(&url_file);
     app.stop(GRACE).await;
-    eprintln!("stopped");
+    tell!("stopped");
     stopped
 }
 
@@ -110,7 +110,7 @@ async fn beside(project: &Project, worker_key: &str, no_agent: bool) -> anyhow::
     let stop = tokio_util::sync::CancellationToken::new();
     let signal = async {
         let signal = serve::stopped().await;
-        eprintln!("\nstopping");
+        tell!("\nstopping");
         stop.cancel();
         signal
     };
@@ -166,23 +166,23 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
 fn greet(data: &DevData, url: &str, wanted: u16, port: u16) {
     let ink = Ink::stdout();
     if wanted != 0 && port != wanted {
-        println!("port {wanted} is taken, using {port}");
+        say!("port {wanted} is taken, using {port}");
     }
-    println!("{} {url}", ink.bold("Legation"));
-    println!("  API      {url}/v1/openapi.json");
-    println!("  data     {}", data.folder.display());
-    println!(
+    say!("{} {url}", ink.bold("Legation"));
+    say!("  API      {url}/v1/openapi.json");
+    say!("  data     {}", data.folder.display());
+    say!(
         "  keys     dev.key (deploys, starts, operates), worker.key (takes work), approver.key (is in every group)"
     );
     if data.made_master_key {
-        println!(
+        say!(
             "  made an encryption key: {}",
             data.folder.join("master.key").display()
         );
     } else {
-        println!("  the encryption key is in the data folder too: master.key");
+        say!("  the encryption key is in the data folder too: master.key");
     }
-    println!(
+    say!(
         "  This is not for production: whoever reads that folder can do and decide everything. `legation serve` is."
     );
 }

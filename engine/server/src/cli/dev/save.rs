@@ -29,7 +29,7 @@ async fn deploy(project: &Project) {
     let ink = Ink::stderr();
     let documents = match Documents::read(std::slice::from_ref(&project.folder)) {
         Ok(documents) => documents,
-        Err(error) => return eprintln!("{} {error:#}", ink.red("not deployed:")),
+        Err(error) => return tell!("{} {error:#}", ink.red("not deployed:")),
     };
     let answer = match deploy::send(&project.client, &documents, false).await {
         Ok(answer) => answer.body,
@@ -38,10 +38,10 @@ async fn deploy(project: &Project) {
                 .downcast_ref::<Refusal>()
                 .map(|Refusal(problem)| problem.problems.as_slice());
             let Some(listed) = listed.filter(|listed| !listed.is_empty()) else {
-                return eprintln!("{} {error:#}", ink.red("not deployed:"));
+                return tell!("{} {error:#}", ink.red("not deployed:"));
             };
             problems::show(listed, &documents.texts);
-            return eprintln!(
+            return tell!(
                 "{} {}; save to try again",
                 ink.red("not deployed:"),
                 problems::summary(listed)
@@ -56,8 +56,8 @@ async fn deploy(project: &Project) {
     let servers = answer.servers.iter().filter(|server| server.changed);
     changed.extend(servers.map(|server| format!("server {}", server.name)));
     if changed.is_empty() {
-        eprintln!("deployed already: nothing changed");
+        tell!("deployed already: nothing changed");
     } else {
-        eprintln!("{} {}", ink.bold("deployed"), changed.join(", "));
+        tell!("{} {}", ink.bold("deployed"), changed.join(", "));
     }
 }

@@ -46,11 +46,11 @@ fn say(project: &Project, topic: &str, open: u64) {
     } else {
         format!("{open} tasks wait")
     };
-    eprintln!(
+    tell!(
         "{} {tasks} for a worker of the topic {topic}, and there is none. To take one by hand:",
         Ink::stderr().bold("no worker:")
     );
-    eprintln!(
+    tell!(
         "  {}",
         curl(
             project.client.url(),
@@ -62,7 +62,9 @@ fn say(project: &Project, topic: &str, open: u64) {
 
 /// The line that leases one task.
 pub fn curl(url: &str, key_file: &str, topic: &str) -> String {
-    let body = serde_json::json!({ "workerId": "me", "topics": [topic], "lockDuration": 60_000, "maxTasks": 1, "longPollMs": 0 });
+    let topic = serde_json::Value::from(topic);
+    let body =
+        format!(r#"{{"workerId":"me","topics":[{topic}],"lockDuration":60000,"maxTasks":1,"longPollMs":0}}"#);
     format!(
         "curl -s {url}/v1/external-tasks/fetch-and-lock -H \"Authorization: Bearer $(cat {key_file})\" \
          -H 'Content-Type: application/json' -d '{body}'"
