@@ -134,6 +134,51 @@ async fn many_instances_at_once_all_end(test: &TestDb) {
     }
 }
 
+const SECRET: &str = "
+metadata: { key: secret, variables: { iban: { type: string, sensitive: true } } }
+flow:
+  nodes:
+    - { id: pay, type: engine-task, service: pay, inputs: { account: iban } }
+    - { id: show, type: human, candidates: { groups: [staff] }, inputs: { account: iban } }
+    - { id: done, type: end }
+";
+
+/// D48 (payloads), core §2: what is sensitive stands nowhere in the database as it is, and is there after a restart.
+#[tokio::test]
+async fn sensitive_values_are_encrypted_at_rest_and_read_back() {
+    let test = TestDb::new(Dialect::Sqlite).await;
+    let mut engine = Engine::new(&test, &[("secret.process.yaml", SECRET)]).await;
+    let secret = "DE00-tell-nobody-0815";
+    engine.start("secret", &[("iban", text(secret))]).await.unwrap();
+    engine.restart().await;
+    let leased = engine.fetch("pay", 1, 0).await;
+    engine.complete(&leased[0], &[("receipt", text("r"))]).await.unwrap();
+    let keys: Vec<_> = [&leased[0].row.id, &leased[0].row.instance]
+        .into_iter()
+        .filter_map(|owner| {
+            let task = legation_kernel::task::Task::clone(&serde_json::from_str(&leased[0].row.body).unwrap());
+            let Some(legation_kernel::content::Content::Payload(reference)) = task.inputs else { return None };
+            Some(legation_store::payloads::PayloadKey {
+                root: leased[0].row.root.clone(),
+                owner: owner.clone(),
+                digest: reference.digest,
+            })
+        })
+        .collect();
+    let mut read = engine.app.db().read().await.unwrap();
+    let values = legation_server::writer::read_payloads(engine.app.shared(), &mut read, &keys).await.unwrap();
+    assert_eq!(values.values().next().and_then(|value| value.get("account")), Some(&text(secret)));
+    drop(read);
+    engine.app.stop(std::time::Duration::from_secs(10)).await;
+    let folder = test.db.path().unwrap().parent().unwrap().to_owned();
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!found, "{} holds the secret as it is", path.display());
+    }
+}
+
 /// B17: a full database refuses, loses nothing, and goes on when there is room again.
 #[tokio::test]
 async fn a_full_disk_refuses_and_loses_nothing() {
