@@ -436,6 +436,7 @@ impl WriterLoop {
     fn requeue(&mut self, members: Vec<Member>) {
         for mut member in members.into_iter().filter(|member| member.postponed) {
             member.job.turns += 1;
+            self.writer.back();
             self.lanes.push(Job::Command(member.job));
         }
     }

@@ -181,6 +181,11 @@ impl Writer {
         let _ = self.queues[place].send(job);
     }
 
+    /// A job that was taken goes back to wait.
+    fn back(&self) {
+        self.waiting.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    }
+
     fn taken(&self, count: usize) {
         self.waiting.fetch_sub(count, std::sync::atomic::Ordering::Relaxed);
     }
