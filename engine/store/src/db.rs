@@ -269,6 +269,24 @@ impl Db {
         Ok(())
     }
 
+    /// What the writer's connection says of its commits.
+    pub(crate) async fn sqlite_durability(&self) -> Result<String> {
+        let Pools::Sqlite { writer, .. } = &*self.0 else {
+            return Ok(String::new());
+        };
+        let mut guard = writer.bare().await?;
+        let conn = guard.as_mut().expect("it was just connected");
+        let (journal,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&mut *conn).await?;
+        let (synchronous,): (i64,) = sqlx::query_as("PRAGMA synchronous").fetch_one(conn).await?;
+        let word = match synchronous {
+            0 => "OFF",
+            1 => "NORMAL",
+            2 => "FULL",
+            _ => "EXTRA",
+        };
+        Ok(format!("journal_mode={journal}, synchronous={word}"))
+    }
+
     /// The file of a SQLite database.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {

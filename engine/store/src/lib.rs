@@ -38,6 +38,7 @@ pub mod payloads;
 pub mod principals;
 pub mod projects;
 pub mod roots;
+pub mod scratch;
 pub mod settings;
 pub mod steps;
 pub mod tasks;

@@ -12,6 +12,7 @@ macro_rules! tell {
 }
 
 mod approve;
+mod bench;
 mod cancel;
 mod client;
 mod complete;
@@ -122,6 +123,8 @@ pub enum Command {
     Workers,
     /// Make, list and revoke API keys.
     Keys(keys::Arguments),
+    /// Measure what this machine and database reach, with an engine of its own.
+    Bench(bench::Arguments),
     /// Print the OpenAPI document of the HTTP API.
     Openapi,
 }
@@ -188,6 +191,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Cancel(arguments) => cancel::run(global, arguments).await,
         Command::Workers => workers::run(global).await,
         Command::Keys(arguments) => keys::run(global, arguments).await,
+        Command::Bench(arguments) => bench::run(global, arguments).await,
         Command::Openapi => openapi::run(),
     }
 }

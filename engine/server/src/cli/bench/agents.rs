@@ -38,12 +38,7 @@ struct Agent {
     times: Vec<(u64, u64)>,
 }
 
-pub async fn run(
-    target: &Target,
-    scenario: Scenario,
-    seconds: f64,
-    agents: usize,
-) -> anyhow::Result<Part> {
+pub async fn run(target: &Target, scenario: Scenario, seconds: f64, agents: usize) -> anyhow::Result<Part> {
     let span = Span::begin(seconds);
     let running = try_join_all((0..agents).map(|number| agent(target, scenario, number, span)));
     let announcing = async { anyhow::Ok(span.announce().await) };
@@ -57,12 +52,7 @@ pub async fn run(
     })
 }
 
-async fn agent(
-    target: &Target,
-    scenario: Scenario,
-    number: usize,
-    span: Span,
-) -> anyhow::Result<Vec<u64>> {
+async fn agent(target: &Target, scenario: Scenario, number: usize, span: Span) -> anyhow::Result<Vec<u64>> {
     let mut agent = Agent {
         calls: Connection::open(target).await?,
         polls: Connection::open(target).await?,
@@ -122,12 +112,7 @@ impl Agent {
             let arguments = documents::variables(u64::from(turn));
             self.turn(sequence, "delegate__bench_one_task", &arguments)
                 .await?;
-            let call = call(
-                sequence + 1,
-                "DELEGATION",
-                "delegate:bench_one_task",
-                &arguments,
-            );
+            let call = call(sequence + 1, "DELEGATION", "delegate:bench_one_task", &arguments);
             let body = self.body(&format!(r#""state":"STARTED",{call}"#));
             let path = format!("/v1/external-tasks/{}/steps", self.task.id);
             let poll = fetch(&self.worker, &self.task.id, sequence + 1);

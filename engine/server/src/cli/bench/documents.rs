@@ -109,8 +109,5 @@ pub fn variables(number: u64) -> String {
 
 /// The body of a start.
 pub fn start(process: &str, number: u64) -> String {
-    format!(
-        r#"{{"process":"{process}","variables":{}}}"#,
-        variables(number)
-    )
+    format!(r#"{{"process":"{process}","variables":{}}}"#, variables(number))
 }

@@ -129,11 +129,9 @@ impl Engine {
     /// The processes of its database, without the engine's own.
     pub fn database_pids(&self) -> Vec<u32> {
         let scratch = self.scratch.as_ref();
-        scratch.map_or_else(Vec::new, |scratch| super::usage::postgres_backends(scratch.name()))
-    }
-
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+        scratch.map_or_else(Vec::new, |scratch| {
+            super::usage::postgres_backends(scratch.name())
+        })
     }
 
     /// Stops it and drops its database; what it logged as a warning or worse is an error, since the numbers then say
@@ -145,7 +143,9 @@ impl Engine {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.pid)?);
         let asked = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
         let ended = match asked {
-            Ok(()) => tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await.is_ok(),
+            Ok(()) => tokio::time::timeout(Duration::from_secs(10), self.child.wait())
+                .await
+                .is_ok(),
             Err(_) => false,
         };
         if !ended {
@@ -155,8 +155,16 @@ impl Engine {
             scratch.drop_it().await?;
         }
         let log = std::fs::read_to_string(self.folder.path().join("engine.log"))?;
-        let errors: Vec<&str> = log.lines().filter(|line| line.contains("\"ERROR\"")).take(5).collect();
-        anyhow::ensure!(errors.is_empty(), "the engine logged errors:\n{}", errors.join("\n"));
+        let errors: Vec<&str> = log
+            .lines()
+            .filter(|line| line.contains("\"ERROR\""))
+            .take(5)
+            .collect();
+        anyhow::ensure!(
+            errors.is_empty(),
+            "the engine logged errors:\n{}",
+            errors.join("\n")
+        );
         Ok(())
     }
 }

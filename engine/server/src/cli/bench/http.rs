@@ -23,9 +23,7 @@ impl Target {
     /// # Errors
     /// For any other address: the load does not speak TLS.
     pub fn new(url: &str, key: &str) -> anyhow::Result<Self> {
-        let host = url
-            .strip_prefix("http://")
-            .map(|rest| rest.trim_end_matches('/'));
+        let host = url.strip_prefix("http://").map(|rest| rest.trim_end_matches('/'));
         let host = host.filter(|host| host.contains(':') && !host.contains('/'));
         let host = host.with_context(|| format!("{url} is not of the form http://HOST:PORT"))?;
         Ok(Self {

@@ -2,12 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use futures::future::try_join_all;
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::unix::pipe::Receiver;
 use tokio::sync::Notify;
 
 use super::http::{Connection, Target};
@@ -80,20 +82,11 @@ struct Started {
     id: String,
 }
 
-pub async fn run(
-    target: &Target,
-    scenario: Scenario,
-    seconds: f64,
-    clients: usize,
-) -> anyhow::Result<Part> {
+pub async fn run(target: &Target, scenario: Scenario, seconds: f64, clients: usize) -> anyhow::Result<Part> {
     let (process, clients, most) = match scenario {
         Scenario::B => (documents::EMPTY, clients, None),
         Scenario::A1 => (documents::ONE_TASK, 1, Some(1)),
-        _ => (
-            documents::ONE_TASK,
-            clients,
-            Some(clients as u64 * UNDER_WAY),
-        ),
+        _ => (documents::ONE_TASK, clients, Some(clients as u64 * UNDER_WAY)),
     };
     let race = Race {
         span: Span::begin(seconds),
@@ -169,7 +162,8 @@ impl Race {
 
     /// Reads `<instance> <micros>` lines.
     async fn read_ends(&self) -> anyhow::Result<()> {
-        let mut input = BufReader::with_capacity(64 * 1024, tokio::io::stdin());
+        let pipe = std::io::stdin().as_fd().try_clone_to_owned()?;
+        let mut input = BufReader::with_capacity(64 * 1024, Receiver::from_owned_fd(pipe)?);
         let mut line = String::new();
         loop {
             line.clear();

@@ -40,9 +40,7 @@ async fn work(target: &Target, number: usize, most: usize) -> anyhow::Result<()>
         completers.push(Connection::open(target).await?);
     }
     loop {
-        let fetched: Fetched = fetcher
-            .post("/v1/external-tasks/fetch-and-lock", &fetch)
-            .await?;
+        let fetched: Fetched = fetcher.post("/v1/external-tasks/fetch-and-lock", &fetch).await?;
         let completing = completers
             .iter_mut()
             .zip(&fetched.tasks)
