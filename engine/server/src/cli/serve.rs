@@ -91,9 +91,17 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     tracing::info!(%address, "legation serves");
     stopped().await?;
     tracing::info!("stopping");
-    app.stop(GRACE).await;
+    stop(&app, GRACE).await?;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Stops the engine gracefully; a second signal does not wait for that.
+pub async fn stop(app: &App, grace: Duration) -> anyhow::Result<()> {
+    tokio::select! {
+        () = app.stop(grace) => Ok(()),
+        again = stopped() => again.and_then(|()| anyhow::bail!("stopped at once, by a second signal")),
+    }
 }
 
 /// Waits for SIGTERM or Ctrl-C.

@@ -98,11 +98,11 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     });
     std::fs::write(&url_file, &url).with_context(|| format!("{} cannot be written", url_file.display()))?;
 
-    let stopped = beside(&project, &worker_key, arguments.no_agent).await;
+    let beside = beside(&project, &worker_key, arguments.no_agent).await;
     let _ = std::fs::remove_file(&url_file);
-    app.stop(GRACE).await;
+    serve::stop(&app, GRACE).await?;
     tell!("stopped");
-    stopped
+    beside
 }
 
 /// Deploying, the agent worker and warnings, until a signal comes. The agent worker is gone when this returns.
@@ -134,7 +134,15 @@ async fn beside(project: &Project, worker_key: &str, no_agent: bool) -> anyhow::
         }
         anyhow::Ok(())
     };
-    tokio::try_join!(signal, agent, saves, warnings).map(drop)
+    let again = async {
+        stop.cancelled().await;
+        serve::stopped().await?;
+        anyhow::bail!("stopped at once, by a second signal")
+    };
+    tokio::select! {
+        done = async { tokio::try_join!(signal, agent, saves, warnings) } => done.map(drop),
+        failed = again => failed,
+    }
 }
 
 /// The first free port from the wanted one on, on this machine only.

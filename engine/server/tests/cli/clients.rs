@@ -1,0 +1,104 @@
+//! Commands that talk to an engine, against a `dev` of their own.
+
+use super::support::*;
+
+#[test]
+fn dev_deploys_runs_and_prints_what_came_out() {
+    let folder = tempfile::tempdir().unwrap();
+    ok(folder.path(), &["init", "empty", "p"]);
+    let project = folder.path().join("p");
+    let engine = dev(&project);
+    engine.says("deployed hello version 1");
+    for file in ["master.key", "dev.key", "worker.key", "approver.key"] {
+        assert_eq!(mode(project.join(".legation").join(file)), 0o600, "{file}");
+    }
+
+    let run = legation(&project)
+        .args(["run", "hello", "--var", "name=Ada"])
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", err(&run));
+    assert_eq!(out(&run).trim(), r#"{"greeting":"Good to see you again"}"#);
+    assert!(err(&run).contains("COMPLETED"), "{}", err(&run));
+
+    let list: serde_json::Value = serde_json::from_str(&ok(&project, &["instances", "--json"])).unwrap();
+    let id = list["instances"][0]["id"].as_str().unwrap();
+    let table = ok(&project, &["instances"]);
+    assert!(
+        table.starts_with("ID") && table.contains(id) && table.contains("hello 1"),
+        "{table}"
+    );
+    let page = ok(&project, &["show", id]);
+    for part in [
+        "hello version 1 COMPLETED",
+        "greeting",
+        "from choose_words",
+        "Timeline",
+        "instance started",
+    ] {
+        assert!(page.contains(part), "{part} is missing in {page}");
+    }
+    assert!(ok(&project, &["lineage", id]).starts_with(&format!("hello {id} COMPLETED")));
+    assert!(ok(&project, &["explain", id]).contains("COMPLETED"));
+
+    let (code, words) = refused(&project, &["run", "hello"]);
+    assert_eq!(code, 1);
+    assert!(words.contains("name"), "{words}");
+    let (code, _) = refused(&project, &["show", "nothing"]);
+    assert_eq!(code, 1);
+    engine.stop();
+    assert!(
+        !project.join(".legation/url").exists(),
+        "a stopped dev still says where it listens"
+    );
+}
+
+#[test]
+fn run_exits_with_one_when_the_instance_fails_and_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    ok(folder.path(), &["init", "empty", "p"]);
+    let project = folder.path().join("p");
+    let nodes = "flow:\n  nodes:\n    - { id: start, type: start }\n    - { id: done, type: end, error: NO_SUCH_ORDER }\n";
+    std::fs::write(project.join("processes/fails.process.yaml"), nodes).unwrap();
+    let engine = dev(&project);
+    engine.says("fails version 1");
+    let output = legation(&project).args(["run", "fails"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(out(&output), "");
+    assert!(
+        err(&output).contains("FAILED") && err(&output).contains("NO_SUCH_ORDER"),
+        "{}",
+        err(&output)
+    );
+    engine.stop();
+}
+
+#[test]
+fn cancel_incidents_and_tasks_answer_what_the_engine_says() {
+    let folder = tempfile::tempdir().unwrap();
+    ok(folder.path(), &["init", "empty", "p"]);
+    let project = folder.path().join("p");
+    let nodes = "flow:\n  nodes:\n    - id: ask\n      type: human\n      candidates: { groups: [ops] }\n    - { id: done, type: end }\n";
+    std::fs::write(project.join("processes/ask.process.yaml"), nodes).unwrap();
+    let engine = dev(&project);
+    engine.says("ask version 1");
+    let id = ok(&project, &["run", "ask", "--no-wait"]).trim().to_owned();
+    // `dev` is in no group, `approver` in every one.
+    assert!(!ok(&project, &["tasks"]).contains(&id));
+    assert!(ok(&project, &["tasks", "--as", "approver"]).contains(&id));
+    let (code, words) = refused(&project, &["complete", &id]);
+    assert_eq!(code, 1);
+    assert!(words.contains("hint"), "{words}");
+    let done = ok(&project, &["complete", &id, "--as", "approver"]);
+    assert!(done.starts_with("completed"), "{done}");
+    assert!(ok(&project, &["explain", &id]).contains("COMPLETED"));
+
+    let id = ok(&project, &["run", "ask", "--no-wait"]).trim().to_owned();
+    let answer = ok(&project, &["cancel", &id, "--reason", "not needed"]);
+    assert_eq!(answer.trim(), format!("{id} is CANCELLED"));
+    assert_eq!(
+        ok(&project, &["incidents", "--json"]).trim(),
+        r#"{"incidents":[]}"#
+    );
+    engine.stop();
+}
