@@ -24,6 +24,9 @@ const BELIEVED_MS: i64 = 5_000;
 /// Past this many the memory is emptied: keys are few, and a flood of them must not eat it.
 const MOST_KEYS: usize = 10_000;
 
+/// Names every group at once.
+const EVERY_GROUP: &str = "*";
+
 /// What a principal may do. Deciding is no role: it takes a person whom the task names (D45).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
@@ -82,6 +85,18 @@ impl Principal {
         }
         let holds = |name: &str| self.roles.iter().any(|held| held == name);
         holds(Role::Admin.as_str()) || holds(role.as_str())
+    }
+
+    /// Whether it is a member of a group.
+    #[must_use]
+    pub fn is_in(&self, group: &str) -> bool {
+        self.is_in_every_group() || self.groups.iter().any(|own| own == group)
+    }
+
+    /// The group `*` stands for all: the approver of a development folder.
+    #[must_use]
+    pub fn is_in_every_group(&self) -> bool {
+        self.groups.iter().any(|group| group == EVERY_GROUP)
     }
 
     /// Whether work of this topic is the key's.
@@ -149,12 +164,16 @@ impl Who {
         }
     }
 
-    /// The caller as one who decides.
+    /// The caller as one who decides about something meant for these groups.
     #[must_use]
-    pub fn person(&self) -> Person {
+    pub fn person(&self, groups: &[String]) -> Person {
+        let mut own = self.principal.groups.clone();
+        if self.principal.is_in_every_group() {
+            own.extend_from_slice(groups);
+        }
         Person {
             id: self.principal.id.clone(),
-            groups: self.principal.groups.clone(),
+            groups: own,
             worker: self.principal.kind == PrincipalKind::Worker,
         }
     }

@@ -231,6 +231,10 @@ impl Feed {
             else {
                 continue;
             };
+            if !self.nodes.contains_key(&row.instance) {
+                let nodes = remembered(read, row, &events).await?;
+                self.nodes.insert(row.instance.clone(), nodes);
+            }
             let nodes = self.nodes.entry(row.instance.clone()).or_default();
             for event in &events {
                 let Some(shown) = views::events::show(event, nodes)? else {
@@ -282,6 +286,20 @@ impl Feed {
                 .as_ref()
                 .is_none_or(|wanted| wanted == instance)
     }
+}
+
+/// Where the tasks of an instance stand, for a reader who comes in the middle of it.
+async fn remembered(read: &mut Conn, row: &HistoryRow, events: &[Event]) -> Result<Nodes> {
+    let mut nodes = Nodes::default();
+    if matches!(events.first(), Some(Event::InstanceStarted(_))) {
+        return Ok(nodes);
+    }
+    if let Some(instance) = instances::get(read, &row.root, &row.instance).await? {
+        for task in load::tasks_of(read, &instance).await? {
+            nodes.task(&task.id, &task.node);
+        }
+    }
+    Ok(nodes)
 }
 
 /// Whether an instance is this one or below it.

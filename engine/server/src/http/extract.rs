@@ -97,7 +97,13 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         query.map(|query| Self(query.0)).map_err(|rejection| {
             let cause = std::error::Error::source(&rejection)
                 .map_or_else(|| rejection.to_string(), ToString::to_string);
-            words::refuse_field("", &cause)
+            // axum says `field: what is wrong`.
+            match cause.split_once(": ") {
+                Some((field, cause)) if !field.contains(' ') => {
+                    words::refuse_field(&format!("/{field}"), cause)
+                }
+                _ => words::refuse_field("", &cause),
+            }
         })
     }
 }

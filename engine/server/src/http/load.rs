@@ -10,7 +10,7 @@ use legation_kernel::journal::Step;
 use legation_kernel::task::{Lease, Task, TaskFile};
 use legation_language::Value;
 use legation_protocol::keys::PrincipalKind;
-use legation_store::external_tasks::ExternalTaskRow;
+use legation_store::external_tasks::{ExternalTaskFilter, ExternalTaskRow};
 use legation_store::incidents::IncidentRow;
 use legation_store::instances::InstanceRow;
 use legation_store::payloads::{self, PayloadKey};
@@ -24,6 +24,9 @@ use crate::writer::read_payloads;
 
 /// Past this many topics of tasks the memory is emptied.
 const MOST_TOPICS: usize = 50_000;
+
+/// Tasks of one instance that an answer shows.
+const MOST_TASKS: i64 = 200;
 
 /// A value that an answer shows, and who owns it.
 pub struct Wanted {
@@ -74,6 +77,17 @@ pub async fn task_row(conn: &mut Conn, who: &Who, id: &TaskId) -> Result<Externa
 /// What a caller learns of a task that is not theirs.
 pub fn no_task(id: &TaskId) -> Error {
     Error::not_found(format!("no external task {id}"))
+}
+
+/// The tasks of an instance, newest first, without their bodies.
+pub async fn tasks_of(conn: &mut Conn, row: &InstanceRow) -> Result<Vec<ExternalTaskRow>> {
+    let filter = ExternalTaskFilter {
+        project: row.project.clone(),
+        instance: Some(row.key()),
+        limit: MOST_TASKS,
+        ..ExternalTaskFilter::default()
+    };
+    Ok(external_tasks::list(conn, &filter).await?)
 }
 
 /// A task with all its steps.

@@ -57,7 +57,7 @@ async fn list(
     let state = query.state.unwrap_or(HumanTaskState::Open);
     let filter = TaskFilter {
         project: who.project().to_owned(),
-        candidates: mine.then(|| candidates(&who)),
+        candidates: (mine && !who.principal.is_in_every_group()).then(|| candidates(&who)),
         kind: query.kind.map(|kind| column(kind).to_owned()),
         state: Some(state_column(state).to_owned()),
         open_only: state == HumanTaskState::Open,
@@ -101,14 +101,14 @@ async fn decide(
         Some(task) => Command::Decide {
             human: id.clone(),
             task: TaskId(task.clone()),
-            person: who.person(),
+            person: who.person(&groups(&row)),
             approved: approved(&body.outcome)?,
             comment: body.comment,
             digest: body.digest,
         },
         None => Command::CompleteHuman {
             human: id.clone(),
-            person: who.person(),
+            person: who.person(&groups(&row)),
             outcome: Some(body.outcome.clone()),
             variables: std::collections::BTreeMap::new(),
             comment: body.comment,
@@ -137,7 +137,7 @@ async fn complete(
     }
     let command = Command::CompleteHuman {
         human: id.clone(),
-        person: who.person(),
+        person: who.person(&groups(&row)),
         outcome: body.outcome.clone(),
         variables: values(&body.variables)?,
         comment: body.comment,
@@ -172,11 +172,15 @@ async fn find(read: &mut Conn, who: &Who, id: &str) -> Result<TaskRow> {
 }
 
 fn is_for(row: &TaskRow, who: &Who) -> bool {
-    let list = |json: &str| serde_json::from_str::<Vec<String>>(json).unwrap_or_default();
-    list(&row.users).contains(&who.principal.id)
-        || list(&row.groups)
-            .iter()
-            .any(|group| who.principal.groups.contains(group))
+    users(row).contains(&who.principal.id) || groups(row).iter().any(|group| who.principal.is_in(group))
+}
+
+fn groups(row: &TaskRow) -> Vec<String> {
+    serde_json::from_str(&row.groups).unwrap_or_default()
+}
+
+fn users(row: &TaskRow) -> Vec<String> {
+    serde_json::from_str(&row.users).unwrap_or_default()
 }
 
 fn approved(outcome: &str) -> Result<bool> {

@@ -37,7 +37,10 @@ pub(super) fn node(agent: &Agent, servers: &[Server], inputs: &BTreeMap<String, 
         tools: agent.tools.iter().map(tool).collect(),
         delegates: agent.delegates.iter().map(delegate).collect::<Result<_>>()?,
         output_schema: agent.output_schema.as_ref().map(views::raw).transpose()?,
-        confidence_threshold: agent.confidence_threshold.as_ref().and_then(|value| value.to_json().parse().ok()),
+        confidence_threshold: agent
+            .confidence_threshold
+            .as_ref()
+            .and_then(|value| value.to_json().parse().ok()),
         result_variable: agent.result_variable.clone(),
         outcomes: agent
             .outcomes

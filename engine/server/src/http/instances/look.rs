@@ -13,7 +13,7 @@ use legation_protocol::instances::{
     InstanceJournal, TaskJournal, VariableSource, VariableView, VariablesAnswer,
 };
 use legation_protocol::lineage::{Lineage, LineageNode};
-use legation_store::external_tasks::{self, ExternalTaskFilter, ExternalTaskRow};
+use legation_store::external_tasks::ExternalTaskRow;
 use legation_store::history;
 use legation_store::instances::{self, InstanceRow};
 use legation_store::{Conn, Key};
@@ -27,9 +27,6 @@ use crate::http::extract::{Id, Query};
 use crate::http::load::{self, Wanted};
 use crate::http::page;
 use crate::http::views::{self, events, steps::Sight};
-
-/// Tasks whose journals one answer shows.
-const MOST_TASKS: i64 = 200;
 
 pub fn router() -> OpenApiRouter<Http> {
     OpenApiRouter::new()
@@ -91,7 +88,7 @@ async fn journal(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Answe
     let now = http.app().clock().now();
     let mut read = http.app().db().read().await?;
     let (row, _) = load::instance(&mut read, who.project(), &id).await?;
-    let keys: Vec<Key> = tasks(&mut read, &row)
+    let keys: Vec<Key> = load::tasks_of(&mut read, &row)
         .await?
         .iter()
         .map(ExternalTaskRow::key)
@@ -193,21 +190,10 @@ fn below(row: &InstanceRow, children: &HashMap<&str, Vec<&InstanceRow>>) -> Line
     views::instances::lineage(row, list.map(|child| below(child, children)).collect())
 }
 
-/// Tasks of an instance, without their bodies.
-pub(super) async fn tasks(read: &mut Conn, row: &InstanceRow) -> Result<Vec<ExternalTaskRow>> {
-    let filter = ExternalTaskFilter {
-        project: row.project.clone(),
-        instance: Some(row.key()),
-        limit: MOST_TASKS,
-        ..ExternalTaskFilter::default()
-    };
-    Ok(external_tasks::list(read, &filter).await?)
-}
-
 /// The nodes of the tasks of an instance: their later events name only the number.
 async fn nodes(read: &mut Conn, row: &InstanceRow) -> Result<events::Nodes> {
     let mut nodes = events::Nodes::default();
-    for task in tasks(read, row).await? {
+    for task in load::tasks_of(read, row).await? {
         nodes.task(&task.id, &task.node);
     }
     Ok(nodes)

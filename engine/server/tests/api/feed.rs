@@ -1,0 +1,171 @@
+//! The event feed over server-sent events.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use futures::StreamExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use crate::support::{PAY, TestApp};
+
+/// One message.
+#[derive(Debug)]
+struct Message {
+    id: String,
+    kind: String,
+    data: Value,
+}
+
+fn messages(text: &str) -> Vec<Message> {
+    let field = |message: &str, name: &str| {
+        let lines = message
+            .lines()
+            .filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        lines.map(str::trim_start).collect::<Vec<_>>().join("\n")
+    };
+    let whole = text.split("\n\n").filter(|message| message.contains("data:"));
+    whole
+        .map(|message| Message {
+            id: field(message, "id"),
+            kind: field(message, "event"),
+            data: serde_json::from_str(&field(message, "data")).expect("data is JSON"),
+        })
+        .collect()
+}
+
+/// Everything that is there after a cursor.
+async fn once(app: &TestApp, query: &str, last: Option<&str>) -> Vec<Message> {
+    let mut request = app.request("dev", "GET", &format!("/v1/events?once=true{query}"));
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    let answer = app.send(request.body(Body::empty()).expect("a request")).await;
+    assert_eq!(
+        (answer.status, answer.headers["content-type"].as_bytes()),
+        (200, b"text/event-stream".as_slice())
+    );
+    messages(&answer.text)
+}
+
+async fn pay(app: &TestApp) -> String {
+    let id = app.start("pay", json!({ "amount": 1 })).await;
+    let lease = app.fetch("payer", "payments.payout").await.expect("a task");
+    app.work(
+        "payer",
+        &lease,
+        "complete",
+        json!({ "variables": { "payout_id": "P" } }),
+    )
+    .await
+    .ok();
+    id
+}
+
+#[tokio::test]
+async fn the_feed_tells_everything_in_order() {
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    let id = pay(&app).await;
+    let feed = once(&app, "&after=", None).await;
+    let kinds: Vec<&str> = feed.iter().map(|message| message.kind.as_str()).collect();
+    assert_eq!(
+        (kinds[0], kinds[kinds.len() - 1]),
+        ("INSTANCE_STARTED", "INSTANCE_COMPLETED")
+    );
+    let revisions: Vec<u64> = feed
+        .iter()
+        .filter_map(|message| message.data["revision"].as_u64())
+        .collect();
+    assert!(revisions.is_sorted(), "{revisions:?}");
+    let created = feed
+        .iter()
+        .find(|message| message.kind == "TASK_CREATED")
+        .expect("the event");
+    assert_eq!(
+        (
+            &created.data["nodeId"],
+            &created.data["process"],
+            &created.data["instanceId"]
+        ),
+        (&json!("payout"), &json!("pay"), &json!(id))
+    );
+    assert!(
+        created.data["taskId"]
+            .as_str()
+            .is_some_and(|task| task.starts_with(&id)),
+        "{created:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_reader_resumes_where_it_was() {
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    pay(&app).await;
+    let all = once(&app, "&after=", None).await;
+    let known: BTreeSet<String> = all.iter().map(|message| message.data.to_string()).collect();
+    // Cut off after any message, nothing is missed.
+    for cut in 1..=all.len() {
+        let rest = once(&app, "", Some(&all[cut - 1].id)).await;
+        let read: BTreeSet<String> = all[..cut]
+            .iter()
+            .chain(&rest)
+            .map(|message| message.data.to_string())
+            .collect();
+        assert_eq!(read, known, "cut after {cut}");
+    }
+    let last = &all[all.len() - 1].id;
+    assert!(once(&app, "", Some(last)).await.is_empty());
+    pay(&app).await;
+    let news = once(&app, "", Some(last)).await;
+    assert_eq!(news[0].kind, "INSTANCE_STARTED");
+    assert_eq!(news.len(), all.len());
+    app.get("dev", "/v1/events?once=true&after=rubbish")
+        .await
+        .refused(400, "INVALID_REQUEST");
+}
+
+#[tokio::test]
+async fn the_feed_is_filtered_by_instance_and_project() {
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    let first = pay(&app).await;
+    pay(&app).await;
+    let feed = once(&app, &format!("&after=&instanceId={first}"), None).await;
+    assert!(
+        !feed.is_empty()
+            && feed
+                .iter()
+                .all(|message| message.data["instanceId"] == json!(first))
+    );
+    let feed = once(&app, &format!("&after=&rootId={first}"), None).await;
+    assert!(!feed.is_empty() && feed.iter().all(|message| message.data["rootId"] == json!(first)));
+    let request = app
+        .request("stranger", "GET", "/v1/events?once=true&after=")
+        .body(Body::empty())
+        .expect("a request");
+    assert!(messages(&app.send(request).await.text).is_empty());
+}
+
+#[tokio::test]
+async fn a_commit_wakes_the_reader() {
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    pay(&app).await;
+    let request = app
+        .request("dev", "GET", "/v1/events")
+        .body(Body::empty())
+        .expect("a request");
+    let response = app.router().oneshot(request).await.expect("an answer");
+    let mut chunks = response.into_body().into_data_stream();
+    let id = app.start("pay", json!({ "amount": 2 })).await;
+    let chunk = tokio::time::timeout(std::time::Duration::from_secs(10), chunks.next()).await;
+    let chunk = chunk.expect("in time").expect("a message").expect("bytes");
+    let news = messages(std::str::from_utf8(&chunk).expect("text"));
+    // Without a cursor the feed begins now: what was before is not told.
+    assert_eq!(
+        (news[0].kind.as_str(), &news[0].data["instanceId"]),
+        ("INSTANCE_STARTED", &json!(id))
+    );
+}

@@ -1,0 +1,15 @@
+//! The HTTP API over the real router, engine and SQLite, with a clock that the test moves.
+
+mod access;
+mod contract;
+mod delegation;
+mod external_tasks;
+mod feed;
+mod idempotency;
+mod instances;
+mod journal;
+mod operators;
+mod people;
+mod processes;
+mod requests;
+mod support;

@@ -1,0 +1,205 @@
+//! Requests that no client should send: B7 and B11, routes and methods that do not exist.
+
+use axum::body::Body;
+use serde_json::json;
+
+use crate::support::{PAY, TestApp};
+
+#[tokio::test]
+async fn b7_wrong_types_are_refused_with_the_place() {
+    let app = TestApp::new().await;
+    let refusal = app
+        .post("dev", "/v1/instances", json!({ "process": 7 }))
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert_eq!(refusal["argument"], "process");
+    assert_eq!(
+        refusal["detail"],
+        "invalid type: integer `7`, expected a string at /process"
+    );
+    let body = json!({ "workerId": "w", "topics": ["a", 1] });
+    let refusal = app
+        .post("payer", "/v1/external-tasks/fetch-and-lock", body)
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert!(
+        refusal["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.ends_with("at /topics/1")),
+        "{refusal}"
+    );
+}
+
+#[tokio::test]
+async fn b7_an_unknown_field_names_the_one_that_was_meant() {
+    let app = TestApp::new().await;
+    let body = json!({ "process": "pay", "businesKey": "A" });
+    let refusal = app
+        .post("dev", "/v1/instances", body)
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert_eq!(refusal["argument"], "businesKey");
+    assert_eq!(refusal["hint"], "did you mean `businessKey`?");
+    let refusal = app
+        .get("dev", "/v1/instances?proces=pay")
+        .await
+        .refused(400, "INVALID_REQUEST");
+    assert_eq!(refusal["hint"], "did you mean `process`?");
+}
+
+#[tokio::test]
+async fn b7_values_out_of_range_name_the_field() {
+    let app = TestApp::new().await;
+    let fetch = |field: &str, value: serde_json::Value| {
+        let mut body = json!({ "workerId": "w", "topics": ["payments.payout"] });
+        body[field] = value;
+        body
+    };
+    for (field, value) in [
+        ("lockDuration", json!(0)),
+        ("lockDuration", json!(3_600_001)),
+        ("maxTasks", json!(0)),
+        ("maxTasks", json!(51)),
+        ("longPollMs", json!(60_001)),
+        ("topics", json!([])),
+        ("workerId", json!("")),
+    ] {
+        let answer = app
+            .post("payer", "/v1/external-tasks/fetch-and-lock", fetch(field, value))
+            .await;
+        assert_eq!(answer.refused(422, "INVALID_REQUEST")["argument"], field);
+    }
+    app.get("dev", "/v1/instances?limit=201")
+        .await
+        .refused(422, "INVALID_REQUEST");
+    app.get("dev", "/v1/instances?after=rubbish")
+        .await
+        .refused(400, "INVALID_REQUEST");
+}
+
+#[tokio::test]
+async fn what_is_no_json_is_refused_with_the_byte() {
+    let app = TestApp::new().await;
+    app.post_text("dev", "/v1/instances", "{\"process\":")
+        .await
+        .refused(400, "JSON_INVALID");
+    app.post_text("dev", "/v1/instances", "{\"process\":\"a\",\"process\":\"b\"}")
+        .await
+        .refused(400, "JSON_INVALID");
+    let deep = format!(
+        "{{\"process\":\"a\",\"variables\":{{\"x\":{}{}}}}}",
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    app.post_text("dev", "/v1/instances", &deep)
+        .await
+        .refused(400, "JSON_INVALID");
+    let request = app
+        .request("dev", "POST", "/v1/instances")
+        .body(Body::from("a=b"))
+        .expect("a request");
+    app.send(request).await.refused(415, "UNSUPPORTED_MEDIA_TYPE");
+}
+
+#[tokio::test]
+async fn b11_a_nul_in_a_text_is_refused() {
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    let body = "{\"process\":\"pay\",\"variables\":{\"amount\":1,\"note\":\"a\\u0000b\"}}";
+    app.post_text("dev", "/v1/instances", body)
+        .await
+        .refused(422, "NUL_IN_JSON");
+    let body = "{\"process\":\"pay\",\"variables\":{\"a\\u0000\":1}}";
+    app.post_text("dev", "/v1/instances", body)
+        .await
+        .refused(422, "NUL_IN_JSON");
+    // The escaped backslash is a text about NUL, not a NUL.
+    let body = "{\"process\":\"pay\",\"variables\":{\"amount\":1,\"note\":\"a\\\\u0000b\"}}";
+    app.post_text("dev", "/v1/instances", body).await.ok();
+    app.get("dev", "/v1/instances?businessKey=a%00")
+        .await
+        .refused(422, "NUL_IN_JSON");
+    app.get("dev", "/v1/instances/a%00")
+        .await
+        .refused(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn b11_an_oversized_body_is_refused() {
+    let app = TestApp::new().await;
+    let body = json!({ "process": "pay", "variables": { "note": "x".repeat(3 * 1024 * 1024) } });
+    app.post("dev", "/v1/instances", body)
+        .await
+        .refused(413, "PAYLOAD_TOO_LARGE");
+    // Without a length, the body is read up to the limit only.
+    let chunk = bytes(&"x".repeat(1024 * 1024));
+    let stream = futures::stream::iter(std::iter::repeat_n(chunk, 3).map(Ok::<_, std::io::Error>));
+    let request = app
+        .request("dev", "POST", "/v1/instances")
+        .header("content-type", "application/json");
+    let request = request.body(Body::from_stream(stream)).expect("a request");
+    app.send(request).await.refused(413, "PAYLOAD_TOO_LARGE");
+}
+
+fn bytes(text: &str) -> axum::body::Bytes {
+    axum::body::Bytes::from(text.to_owned())
+}
+
+#[tokio::test]
+async fn a_number_keeps_its_digits_or_is_refused() {
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    let body = "{\"process\":\"pay\",\"variables\":{\"amount\":0.1000000000000000055511151}}";
+    let started = app.post_text("dev", "/v1/instances", body).await.ok();
+    let id = started["id"].as_str().unwrap_or_default();
+    let answer = app.get("dev", &format!("/v1/instances/{id}/variables")).await;
+    assert!(
+        answer.text.contains("0.1000000000000000055511151"),
+        "{}",
+        answer.text
+    );
+    let body = "{\"process\":\"pay\",\"variables\":{\"amount\":0.10000000000000000555111512312578270}}";
+    app.post_text("dev", "/v1/instances", body)
+        .await
+        .refused(422, "NUMBER_RANGE");
+}
+
+#[tokio::test]
+async fn unknown_routes_and_methods_are_problems_too() {
+    let app = TestApp::new().await;
+    app.get("dev", "/v1/nothing").await.refused(404, "NOT_FOUND");
+    app.get("dev", "/").await.refused(404, "NOT_FOUND");
+    app.post("dev", "/v1/me", json!({}))
+        .await
+        .refused(405, "METHOD_NOT_ALLOWED");
+}
+
+#[tokio::test]
+async fn a_code_has_a_page_of_its_own() {
+    let app = TestApp::new().await;
+    let page = app.get("nobody", "/v1/problems/LEASE_EXPIRED").await;
+    assert!(page.text.starts_with("### LEASE_EXPIRED\n"), "{}", page.text);
+    assert_eq!(page.text.matches("###").count(), 1);
+    app.get("nobody", "/v1/problems/NO_SUCH_CODE")
+        .await
+        .refused(404, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn health_needs_no_key_and_metrics_do() {
+    let app = TestApp::new().await;
+    let request = axum::http::Request::get("/health")
+        .body(Body::empty())
+        .expect("a request");
+    let health = app.send(request).await.ok();
+    assert_eq!(
+        (&health["status"], &health["database"]),
+        (&json!("UP"), &json!("sqlite"))
+    );
+    let request = axum::http::Request::get("/metrics")
+        .body(Body::empty())
+        .expect("a request");
+    app.send(request).await.refused(401, "UNAUTHENTICATED");
+    app.get("payer", "/metrics").await.refused(403, "FORBIDDEN");
+    assert_eq!(app.get("dev", "/metrics").await.status, 200);
+}
