@@ -42,7 +42,8 @@ async fn d31_competing_workers_get_disjoint_tasks() {
 #[tokio::test]
 async fn d31_a_long_poll_gets_work_that_comes_in_and_ends_empty_without() {
     let app = with_tasks(0).await;
-    let body = json!({ "workerId": "a", "topics": ["payments.payout"], "longPollMs": 30_000 });
+    let body = json!({ "workerId": "a", "topics": ["payments.payout"], "longPollMs": 30_000,
+        "lockDuration": 600_000 });
     let poll = app.post("payer", FETCH, body.clone());
     let start = async {
         while app.app.shared().wake.polls() == 0 {

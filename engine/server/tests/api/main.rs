@@ -8,6 +8,7 @@ mod feed;
 mod idempotency;
 mod instances;
 mod journal;
+mod limits;
 mod operators;
 mod people;
 mod processes;

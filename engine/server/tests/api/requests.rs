@@ -1,9 +1,13 @@
 //! Requests that no client should send: B7 and B11, routes and methods that do not exist.
 
 use axum::body::Body;
+use axum::response::IntoResponse;
+use legation_server::http::Error;
+use legation_server::writer::Failure;
+use legation_store::Dialect;
 use serde_json::json;
 
-use crate::support::{PAY, TestApp};
+use crate::support::{PAY, TestApp, database};
 
 #[tokio::test]
 async fn b7_wrong_types_are_refused_with_the_place() {
@@ -188,13 +192,17 @@ async fn a_code_has_a_page_of_its_own() {
 #[tokio::test]
 async fn health_needs_no_key_and_metrics_do() {
     let app = TestApp::new().await;
+    let database = match database() {
+        Dialect::Sqlite => "sqlite",
+        Dialect::Postgres => "postgres",
+    };
     let request = axum::http::Request::get("/health")
         .body(Body::empty())
         .expect("a request");
     let health = app.send(request).await.ok();
     assert_eq!(
         (&health["status"], &health["database"]),
-        (&json!("UP"), &json!("sqlite"))
+        (&json!("UP"), &json!(database))
     );
     let request = axum::http::Request::get("/metrics")
         .body(Body::empty())
@@ -202,4 +210,23 @@ async fn health_needs_no_key_and_metrics_do() {
     app.send(request).await.refused(401, "UNAUTHENTICATED");
     app.get("payer", "/metrics").await.refused(403, "FORBIDDEN");
     assert_eq!(app.get("dev", "/metrics").await.status, 200);
+}
+
+#[test]
+fn a_busy_and_an_absent_engine_say_when_to_come_back() {
+    for (failure, status) in [
+        (Failure::Busy, 429),
+        (Failure::Unavailable("away".to_owned()), 503),
+    ] {
+        let response = Error::from(failure).into_response();
+        assert_eq!(
+            (response.status().as_u16(), &response.headers()["retry-after"]),
+            (status, &"1".parse().expect("a value"))
+        );
+    }
+    // Why is for the log alone.
+    let Error::Problem(problem) = Error::from(Failure::Unavailable("host db.internal".to_owned())) else {
+        panic!("a problem")
+    };
+    assert!(!format!("{problem:?}").contains("db.internal"), "{problem:?}");
 }

@@ -69,7 +69,7 @@ impl TestApp {
     /// `payer` (a worker of `payments.payout`), `agent` (a worker of `agent` and `customers.*`) and `stranger`
     /// (every role in another project).
     pub async fn new() -> Self {
-        let test = TestDb::new(Dialect::Sqlite).await;
+        let test = TestDb::new(database()).await;
         let parts = Parts::new(
             test.db.clone(),
             Clock::fake(START),
@@ -188,10 +188,6 @@ impl TestApp {
         self.router.clone()
     }
 
-    pub fn secret(&self, who: &str) -> &str {
-        &self.keys[who]
-    }
-
     /// Deploys documents as `dev`.
     pub async fn deploy(&self, files: &[(&str, &str)]) -> Value {
         let files: serde_json::Map<String, Value> = files
@@ -256,6 +252,14 @@ impl Drop for TestApp {
                 "a request met an internal error"
             );
         }
+    }
+}
+
+/// SQLite, unless `LEGATION_TEST_DATABASE=postgres` asks for the other one.
+pub fn database() -> Dialect {
+    match std::env::var("LEGATION_TEST_DATABASE").as_deref() {
+        Ok("postgres") => Dialect::Postgres,
+        _ => Dialect::Sqlite,
     }
 }
 

@@ -4,9 +4,11 @@
 //! the cursor after everything before it: whoever resumes with it misses nothing, and may read the rest of one
 //! batch twice.
 
+mod batches;
+mod names;
+
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::extract::State;
@@ -21,8 +23,8 @@ use legation_kernel::instance::Event;
 use legation_language::Value;
 use legation_protocol::events::{EventQuery, FeedEvent};
 use legation_store::history::{self, HistoryRow};
-use legation_store::steps::{self, StepRow};
-use legation_store::{Conn, Dialect, Key, instances};
+use legation_store::steps::StepRow;
+use legation_store::{Conn, Dialect, instances};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa_axum::router::OpenApiRouter;
@@ -35,8 +37,8 @@ use super::extract::Query;
 use super::load;
 use super::views::{self, events::Nodes};
 
-/// Rows of one writer that one look reads.
-const PAGE: i64 = 500;
+use self::batches::{Batch, read_batches};
+pub use self::names::Names;
 
 /// A look at least so often where other engines write too (core §2): a lost hint costs one of these.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -133,15 +135,6 @@ struct Feed {
     cursor: Cursor,
     /// Where the tokens of followed instances stand.
     nodes: HashMap<String, Nodes>,
-}
-
-/// What one writer's batch brought.
-struct Batch {
-    writer: String,
-    number: i64,
-    at: i64,
-    rows: Vec<HistoryRow>,
-    steps: Vec<StepRow>,
 }
 
 impl Feed {
@@ -346,111 +339,4 @@ fn step_event(row: &StepRow, process: String) -> Result<FeedEvent> {
         sequence: Some(step.sequence),
         data: Some(views::raw(&data)?),
     })
-}
-
-/// The complete batches of a writer after a number, and whether there are more.
-///
-/// Rows of both tables commit together but are read one after the other: steps are read after the first look at
-/// history, and history again when steps know of a later batch, so every batch up to the later of both is whole.
-async fn read_batches(read: &mut Conn, writer: &str, after: i64) -> Result<(Vec<Batch>, bool)> {
-    let mut limit = PAGE;
-    loop {
-        let mut rows = history::after(read, writer, after, limit).await?;
-        let steps = steps::after(read, writer, after, limit).await?;
-        let seen = rows.last().map_or(after, |row| row.batch_no);
-        let journaled = steps.last().map_or(after, |row| row.batch_no);
-        if journaled > seen {
-            rows = history::after(read, writer, after, limit).await?;
-        }
-        let is_cut = |count: usize| count as i64 == limit;
-        let mut bound = seen.max(journaled);
-        // A list that is cut off ends in a batch that may not be whole.
-        if is_cut(rows.len()) {
-            bound = bound.min(rows.last().map_or(after, |row| row.batch_no) - 1);
-        }
-        if is_cut(steps.len()) {
-            bound = bound.min(journaled - 1);
-        }
-        let cut = is_cut(rows.len()) || is_cut(steps.len());
-        if cut && bound <= after {
-            limit *= 4;
-            continue;
-        }
-        return Ok((group(writer, rows, steps, bound), cut));
-    }
-}
-
-fn group(writer: &str, rows: Vec<HistoryRow>, steps: Vec<StepRow>, bound: i64) -> Vec<Batch> {
-    let mut batches: BTreeMap<i64, Batch> = BTreeMap::new();
-    let new = |number: i64, at: i64| Batch {
-        writer: writer.to_owned(),
-        number,
-        at,
-        rows: Vec::new(),
-        steps: Vec::new(),
-    };
-    for row in rows.into_iter().filter(|row| row.batch_no <= bound) {
-        batches
-            .entry(row.batch_no)
-            .or_insert_with(|| new(row.batch_no, row.at))
-            .rows
-            .push(row);
-    }
-    for row in steps.into_iter().filter(|row| row.batch_no <= bound) {
-        let at = row.ended_at.unwrap_or(row.started_at);
-        batches
-            .entry(row.batch_no)
-            .or_insert_with(|| new(row.batch_no, at))
-            .steps
-            .push(row);
-    }
-    let mut batches: Vec<Batch> = batches.into_values().collect();
-    // A step's own time may lie before its batch's; the order of batches must not suffer from it.
-    let mut latest = i64::MIN;
-    for batch in &mut batches {
-        latest = latest.max(batch.at);
-        batch.at = latest;
-    }
-    batches
-}
-
-/// Project and process of instances, which history rows do not carry.
-#[derive(Default)]
-pub struct Names(Mutex<HashMap<String, (String, String)>>);
-
-impl Names {
-    /// The process of an instance; None when it is another project's.
-    async fn process(
-        &self,
-        read: &mut Conn,
-        project: &str,
-        instance: &str,
-        events: &[Event],
-    ) -> Result<Option<String>> {
-        let known = self.lock().get(instance).cloned();
-        let found = match (known, events.first()) {
-            (Some(known), _) => known,
-            (None, Some(Event::InstanceStarted(started))) => {
-                (started.project.clone(), started.process.clone())
-            }
-            (None, _) => {
-                let row = instances::get_many(read, &[Key::new(root_of(instance), instance)])
-                    .await?
-                    .pop();
-                let Some(row) = row else { return Ok(None) };
-                (row.project, row.process)
-            }
-        };
-        let process = (found.0 == project).then(|| found.1.clone());
-        let mut names = self.lock();
-        if names.len() >= MOST_NAMES {
-            names.clear();
-        }
-        names.insert(instance.to_owned(), found);
-        Ok(process)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, (String, String)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
