@@ -169,3 +169,31 @@ async fn a_commit_wakes_the_reader() {
         ("INSTANCE_STARTED", &json!(id))
     );
 }
+
+#[tokio::test]
+async fn steps_are_told_with_their_node() {
+    let (app, lease) = crate::journal::leased().await;
+    crate::journal::turn(&app, &lease, 1, json!([])).await;
+    let feed = once(&app, "&after=", None).await;
+    let steps: Vec<&Message> = feed
+        .iter()
+        .filter(|message| message.kind.starts_with("STEP_"))
+        .collect();
+    // A step is told as it is now: its earlier states are no longer in the feed.
+    assert_eq!(steps.len(), 1);
+    let data = &steps[0].data;
+    assert_eq!(
+        (
+            &data["type"],
+            &data["nodeId"],
+            &data["sequence"],
+            &data["data"]["kind"]
+        ),
+        (
+            &json!("STEP_COMPLETED"),
+            &json!("triage"),
+            &json!(1),
+            &json!("MODEL")
+        )
+    );
+}

@@ -224,10 +224,7 @@ impl Feed {
             else {
                 continue;
             };
-            if !self.nodes.contains_key(&row.instance) {
-                let nodes = remembered(read, row, &events).await?;
-                self.nodes.insert(row.instance.clone(), nodes);
-            }
+            self.remember(read, &row.root, &row.instance, &events).await?;
             let nodes = self.nodes.entry(row.instance.clone()).or_default();
             for event in &events {
                 let Some(shown) = views::events::show(event, nodes)? else {
@@ -248,24 +245,48 @@ impl Feed {
                 });
             }
         }
-        for row in batch
-            .steps
-            .iter()
-            .filter(|row| self.wants(&row.root, &row.instance))
-        {
-            let Some(process) = http
+        for row in &batch.steps {
+            if !self.wants(&row.root, &row.instance) {
+                continue;
+            }
+            let process = http
                 .names()
                 .process(read, &self.project, &row.instance, &[])
-                .await?
-            else {
-                continue;
-            };
-            out.push(step_event(row, process)?);
+                .await?;
+            let Some(process) = process else { continue };
+            self.remember(read, &row.root, &row.instance, &[]).await?;
+            let node = self
+                .nodes
+                .get(&row.instance)
+                .and_then(|nodes| nodes.of_task(&row.task));
+            out.push(step_event(row, process, node)?);
         }
         if self.nodes.len() > MOST_NAMES {
             self.nodes.clear();
         }
         Ok(out)
+    }
+
+    /// Where the tasks of an instance stand, for a reader who comes in the middle of it.
+    async fn remember(
+        &mut self,
+        read: &mut Conn,
+        root: &str,
+        instance: &str,
+        events: &[Event],
+    ) -> Result<()> {
+        if self.nodes.contains_key(instance) {
+            return Ok(());
+        }
+        let mut nodes = Nodes::default();
+        let begins = matches!(events.first(), Some(Event::InstanceStarted(_)));
+        if !begins && let Some(row) = instances::get(read, root, instance).await? {
+            for task in load::tasks_of(read, &row).await? {
+                nodes.task(&task.id, &task.node);
+            }
+        }
+        self.nodes.insert(instance.to_owned(), nodes);
+        Ok(())
     }
 
     fn wants(&self, root: &str, instance: &str) -> bool {
@@ -281,20 +302,6 @@ impl Feed {
     }
 }
 
-/// Where the tasks of an instance stand, for a reader who comes in the middle of it.
-async fn remembered(read: &mut Conn, row: &HistoryRow, events: &[Event]) -> Result<Nodes> {
-    let mut nodes = Nodes::default();
-    if matches!(events.first(), Some(Event::InstanceStarted(_))) {
-        return Ok(nodes);
-    }
-    if let Some(instance) = instances::get(read, &row.root, &row.instance).await? {
-        for task in load::tasks_of(read, &instance).await? {
-            nodes.task(&task.id, &task.node);
-        }
-    }
-    Ok(nodes)
-}
-
 /// Whether an instance is this one or below it.
 fn is_below(instance: &str, top: &str) -> bool {
     instance
@@ -302,7 +309,7 @@ fn is_below(instance: &str, top: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn step_event(row: &StepRow, process: String) -> Result<FeedEvent> {
+fn step_event(row: &StepRow, process: String, node: Option<String>) -> Result<FeedEvent> {
     let step = load::step(row)?;
     let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let data = [
@@ -333,7 +340,7 @@ fn step_event(row: &StepRow, process: String) -> Result<FeedEvent> {
         root_id: row.root.clone(),
         process: Some(process),
         revision: None,
-        node_id: None,
+        node_id: node,
         task_id: Some(row.task.clone()),
         attempt: Some(step.attempt),
         sequence: Some(step.sequence),

@@ -39,6 +39,11 @@ impl Nodes {
         }
     }
 
+    /// The node of an external task.
+    pub fn of_task(&self, id: &str) -> Option<String> {
+        self.tasks.get(&local_of(id)?).cloned()
+    }
+
     fn token(&self, token: u32) -> Option<String> {
         self.tokens.get(&token).cloned()
     }
