@@ -269,3 +269,34 @@ async fn a_human_task_is_completed_with_its_form() {
         (&json!("COMPLETED"), &json!(3))
     );
 }
+
+#[tokio::test]
+async fn d36_a_result_before_the_approval_is_refused() {
+    let app = TestApp::new().await;
+    app.deploy(&REFUND).await;
+    let answer = app.deploy(&[APPROVAL]).await;
+    let process = answer["processes"][0]["key"].as_str().expect("a key").to_owned();
+    app.start(&process, json!({ "customerId": "C-1002" })).await;
+    let lease = app.fetch("agent", "agent").await.expect("the agent's task");
+    let calls = json!([
+        { "tool": "crm__get_customer", "arguments": { "id": "C-1002" } },
+        { "tool": "delegate__large_payout", "arguments": arguments() },
+    ]);
+    turn(&app, &lease, 1, calls).await;
+    let look = json!({ "sequence": 2, "kind": "TOOL", "state": "STARTED", "toolRef": "crm/get_customer",
+        "request": { "arguments": { "id": "C-1002" } } });
+    let pay = json!({ "sequence": 3, "kind": "DELEGATION", "state": "STARTED", "toolRef": "delegate:large_payout",
+        "request": { "arguments": arguments() } });
+    let body = json!({ "attempt": 1, "steps": [look, pay] });
+    let answer = app.work("agent", &lease, "steps", body).await.ok();
+    // The lease stands, because a call is still to be run.
+    assert_eq!(
+        (&answer["steps"][1]["state"], &answer["task"]["state"]),
+        (&json!("PROPOSED"), &json!("LOCKED"))
+    );
+    let forged = json!({ "attempt": 1, "sequence": 3, "kind": "DELEGATION", "state": "COMPLETED",
+        "toolRef": "delegate:large_payout", "result": { "payout_id": "P-0" } });
+    app.work("agent", &lease, "steps", forged)
+        .await
+        .refused(409, "APPROVAL_REQUIRED");
+}
