@@ -22,7 +22,7 @@ use legation_kernel::ids::root_of;
 use legation_kernel::instance::Event;
 use legation_language::Value;
 use legation_protocol::events::{EventQuery, FeedEvent};
-use legation_store::history::{self, HistoryRow};
+use legation_store::history;
 use legation_store::steps::StepRow;
 use legation_store::{Conn, Dialect, instances};
 use tokio::sync::{mpsc, watch};
