@@ -1,1 +1,3 @@
 //! End to end, crash and simulation tests.
+
+pub mod sim;

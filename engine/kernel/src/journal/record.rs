@@ -165,7 +165,7 @@ impl Draft<'_> {
             return create::create(self, input, digest);
         };
         if is_same_request(&self.file.steps[at], input, &digest) {
-            if is_replay(&self.file.steps[at], input) {
+            if is_replay(&self.file.steps[at], input, self.caller) {
                 return self.replay(at, input);
             }
             match accept::delivery(&self.file, &self.file.steps[at], self.caller, input)? {
@@ -324,8 +324,9 @@ fn is_same_request(step: &Step, input: &StepInput, digest: &str) -> bool {
     step.kind == input.kind && step.tool_ref == input.tool_ref && (left_out || step.request_digest == digest)
 }
 
-/// The same step sent again: a start, or the outcome that is stored, with the same result or none (D37).
-fn is_replay(step: &Step, input: &StepInput) -> bool {
+/// The same step sent again: a start, or the outcome that is stored, with the same result or none (D37). What came
+/// too late from another lease is no answer for the one that runs the step now, even if it says the same.
+fn is_replay(step: &Step, input: &StepInput, caller: &Caller) -> bool {
     if input.state == StepState::Started {
         return true;
     }
@@ -334,7 +335,8 @@ fn is_replay(step: &Step, input: &StepInput) -> bool {
     };
     let digest = legation_language::canonical::digest(result);
     let is = |stored: &Option<PayloadRef>| stored.as_ref().is_some_and(|stored| stored.digest == digest);
-    (step.state == input.state && is(&step.result)) || is(&step.late_result)
+    let runs = step.state == StepState::Started && step.grant == caller.lease;
+    (step.state == input.state && is(&step.result)) || (!runs && is(&step.late_result))
 }
 
 fn stale(sent: u32, attempt: u32) -> Rejection {

@@ -42,6 +42,8 @@ pub(super) struct Member {
     pub answer: Option<Result<Answer, Failure>>,
     /// Its root was held by another writer.
     pub postponed: bool,
+    /// An unknown commit turned out to have done it, and everything that belongs to it.
+    pub done: bool,
 }
 
 /// Why an attempt did not commit.
@@ -113,6 +115,8 @@ impl WriterLoop {
             }
             let batch = self.lanes.take();
             self.writer.taken(batch.len());
+            metrics::histogram!("legation_batch_jobs").record(batch.len() as f64);
+            metrics::gauge!("legation_queue_length").set(self.writer.waiting() as f64);
             self.batch(batch).await;
         }
     }
@@ -122,25 +126,31 @@ impl WriterLoop {
         let mut polls = Polls::default();
         for job in jobs {
             match job {
-                Job::Command(job) => members.push(Member { job, answer: None, postponed: false }),
+                Job::Command(job) => members.push(Member { job, answer: None, postponed: false, done: false }),
                 Job::Fetch(fetch) if fetch.is_wanted() => polls.jobs.push(*fetch),
                 Job::Fetch(_) => {}
             }
         }
-        self.settle(members, polls).await;
+        self.settle(members, polls, false).await;
     }
 
-    /// Brings a batch to its end: committed, or every member answered why not.
-    async fn settle(&mut self, mut members: Vec<Member>, mut polls: Polls) {
+    /// Brings a batch to its end: committed, or every member answered why not. `suspect`: a commit of these
+    /// members may have happened already.
+    async fn settle(&mut self, mut members: Vec<Member>, mut polls: Polls, mut suspect: bool) {
         let started = tokio::time::Instant::now();
-        let mut suspect = false;
         let mut tries = 0_u32;
         loop {
             tries += 1;
             let result = self.attempt(&mut members, &mut polls, suspect).await;
             let broken = match result {
                 Ok(committed) => {
+                    metrics::counter!("legation_commits_total").increment(1);
+                    metrics::counter!("legation_commands_total").increment(members.len() as u64);
                     self.after(committed, &mut members, polls);
+                    if suspect {
+                        // What the lost commit left to do is known to the database only.
+                        self.shared.wake.due.notify_one();
+                    }
                     break;
                 }
                 Err(broken) => broken,
@@ -152,7 +162,7 @@ impl WriterLoop {
                     if started.elapsed() < Duration::from_millis(PATIENCE_MS) =>
                 {
                     warn!(%error, "the database is away, trying again");
-                    tokio::time::sleep(Duration::from_millis(u64::from(tries.min(20)) * 25)).await;
+                    tokio::time::sleep(Duration::from_millis(u64::from(tries.min(20) - 1) * 25)).await;
                 }
                 Broken::Away(error) | Broken::Unknown(error) => {
                     answer_all(&mut members, polls, &error);
@@ -161,11 +171,12 @@ impl WriterLoop {
                 Broken::Again | Broken::Refused(_) if members.len() + polls.jobs.len() > 1 => {
                     // The culprit is found by running the members one by one; the others succeed.
                     for member in members {
-                        Box::pin(self.settle(vec![member], Polls::default())).await;
+                        Box::pin(self.settle(vec![member], Polls::default(), suspect)).await;
                     }
+                    let mut drawn = polls.drawn.into_iter();
                     for poll in polls.jobs {
-                        let alone = Polls { jobs: vec![poll], drawn: Vec::new() };
-                        Box::pin(self.settle(Vec::new(), alone)).await;
+                        let alone = Polls { jobs: vec![poll], drawn: drawn.next().into_iter().collect() };
+                        Box::pin(self.settle(Vec::new(), alone, suspect)).await;
                     }
                     return;
                 }
@@ -219,6 +230,13 @@ impl WriterLoop {
                 batch_no: self.batch_no,
                 now,
             };
+            if let (Some(Origin::Mailbox(key) | Origin::Timer(key)), Err(failure)) =
+                (&member.job.origin, &attempted.answer)
+            {
+                // Its row stays: it is tried again, and seen by somebody in the end.
+                let id = format!("{}: {failure}", key.id);
+                return Err(Broken::Refused(Error::Corrupt { table: "durable command", id }));
+            }
             if let (Some(loaded), Some(changes)) = (batch.get_mut(&root), attempted.changes) {
                 rows.take(&shared, loaded, changes, &told)?;
             }
@@ -246,7 +264,9 @@ impl WriterLoop {
         } else {
             tx.rollback().await?;
         }
-        for loaded in batch.into_values() {
+        // A root that was to be made and was not (its start was refused, or recognised as done before) has a key
+        // that nobody will ever know.
+        for loaded in batch.into_values().filter(|loaded| !loaded.fresh) {
             self.trees.put(loaded);
         }
         Ok(Committed { written, claims })
@@ -355,18 +375,20 @@ impl WriterLoop {
             }
             let mut claimed = Vec::with_capacity(rows.len());
             for row in rows {
-                let loaded = match batch.get_mut(&row.root) {
-                    Some(loaded) => Some(loaded),
-                    None => self.trees.get_mut(&row.root),
-                };
-                let loaded = match loaded {
-                    Some(loaded) => {
-                        loaded.take_row(&row)?;
-                        Some(&*loaded)
-                    }
-                    None => None,
-                };
-                claimed.push(fetch::claimed(row, loaded));
+                // With the batch, so that a lease whose commit fails is forgotten with it.
+                if !batch.contains_key(&row.root)
+                    && let Some(loaded) = self.trees.remove(&row.root)
+                {
+                    batch.insert(row.root.clone(), loaded);
+                }
+                let loaded = batch.get_mut(&row.root);
+                // A task that is not in memory is left to be loaded with its steps.
+                if let Some(loaded) = loaded.filter(|loaded| loaded.has_task(&row)) {
+                    loaded.take_row(&row)?;
+                    claimed.push(fetch::claimed(row, Some(loaded)));
+                } else {
+                    claimed.push(fetch::claimed(row, None));
+                }
             }
             claims.push(claimed);
         }
@@ -477,7 +499,8 @@ async fn recognise(tx: &mut Tx, members: &mut [Member]) -> Result<(), Error> {
         history::find_commands(tx, &ids).await?.into_iter().map(|row| row.command_id).collect();
     info!(asked = ids.len(), found = found.len(), "looked for commands of an unknown commit");
     for member in members {
-        if !found.contains(&member.job.id) {
+        member.done = found.contains(&member.job.id);
+        if !member.done {
             member.answer = None;
         }
     }
@@ -534,7 +557,7 @@ fn idempotency_row(job: &CommandJob, now: i64) -> Option<idempotency::Idempotenc
 async fn finish_idempotency(tx: &mut Tx, members: &[Member], now: i64) -> Result<bool, Error> {
     let mut done = Vec::new();
     let mut freed = Vec::new();
-    for member in members.iter().filter(|member| !member.postponed) {
+    for member in members.iter().filter(|member| !member.postponed && !member.done) {
         let (Some(mut row), Some(asked)) = (idempotency_row(&member.job, now), &member.job.idempotency) else { continue };
         match &member.answer {
             Some(Ok(answer)) => {

@@ -172,7 +172,12 @@ impl Writer {
     }
 
     fn is_full(&self) -> bool {
-        self.waiting.load(std::sync::atomic::Ordering::Relaxed) > MOST_WAITING
+        self.waiting() > MOST_WAITING
+    }
+
+    /// Jobs that no batch has taken yet.
+    fn waiting(&self) -> usize {
+        self.waiting.load(std::sync::atomic::Ordering::Relaxed)
     }
 
     fn push(&self, place: usize, job: Job) {

@@ -159,6 +159,7 @@ impl Rows {
             let Some(loaded) = trees.get_mut(root) else { continue };
             if loaded.fresh {
                 new_roots.push(loaded.root.clone());
+                loaded.fresh = false;
             } else {
                 old_roots.push(loaded.root.clone());
                 loaded.root.version += 1;

@@ -45,6 +45,11 @@ impl Loaded {
         Self { root, key, tree: Tree::default(), rows: HashMap::new(), fresh, used: 0 }
     }
 
+    /// Whether the task is in memory, with its steps.
+    pub(super) fn has_task(&self, row: &ExternalTaskRow) -> bool {
+        self.tree.tasks.contains_key(&TaskId(row.id.clone()))
+    }
+
     /// Takes a task's row over; steps that are in memory stay, since steps only change under the root's lock.
     pub(super) fn take_row(&mut self, row: &ExternalTaskRow) -> Result<()> {
         let id = TaskId(row.id.clone());
@@ -117,8 +122,9 @@ impl Trees {
         }
     }
 
-    pub(super) fn get_mut(&mut self, root: &str) -> Option<&mut Loaded> {
-        self.trees.get_mut(root)
+    /// Takes a tree out, true or not.
+    pub(super) fn remove(&mut self, root: &str) -> Option<Loaded> {
+        self.trees.remove(root)
     }
 }
 

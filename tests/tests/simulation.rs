@@ -1,0 +1,69 @@
+//! The seeded simulation: `SEEDS=2000` runs more seeds, `SEED=7` runs one and says what it did.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use legation_store::Dialect;
+use legation_tests::sim::simulate;
+
+/// Seeds that once failed, by what was wrong then.
+const REGRESSIONS: [(u64, &str); 0] = [];
+
+/// I2, I3, I5–I8, I10, B24: the end of every run full of accidents equals the end without any.
+#[test]
+fn sqlite_ends_as_if_nothing_had_happened() {
+    all(Dialect::Sqlite, 300);
+}
+
+/// The same with two engines on one database.
+#[test]
+fn postgres_ends_as_if_nothing_had_happened() {
+    all(Dialect::Postgres, 40);
+}
+
+#[test]
+fn seeds_that_failed_once_stay_mended() {
+    for (seed, what) in REGRESSIONS {
+        if let Err(wrong) = simulate(seed, Dialect::Sqlite) {
+            panic!("{what} is back: {wrong}");
+        }
+    }
+}
+
+fn all(dialect: Dialect, default: u64) {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    if let Some(seed) = number("SEED") {
+        match simulate(seed, dialect) {
+            Ok(report) => eprintln!(
+                "seed {seed}: {} commits, {} of them broken, {} calls\n{:#?}",
+                report.commits, report.broken, report.calls, report.ends
+            ),
+            Err(wrong) => panic!("{wrong}"),
+        }
+        return;
+    }
+    let seeds = number("SEEDS").unwrap_or(default);
+    let first = number("FIRST").unwrap_or(0);
+    let next = AtomicU64::new(first);
+    let wrong: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + seeds || wrong.lock().unwrap_or_else(PoisonError::into_inner).len() > 4
+                    {
+                        return;
+                    }
+                    let ended = std::panic::catch_unwind(|| simulate(seed, dialect));
+                    let ended = ended.unwrap_or_else(|_| Err(format!("seed {seed} panicked, see above")));
+                    if let Err(found) = ended {
+                        wrong.lock().unwrap_or_else(PoisonError::into_inner).push(found);
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
