@@ -17,6 +17,7 @@ use crate::clock::Clock;
 use crate::definitions::DefinitionCache;
 use crate::duties;
 use crate::wake::Wake;
+use crate::writer;
 use crate::writer::{Claimed, CommandJob, Failure, Faults, FetchJob, FetchRequest, Idempotency, Shared, Writer};
 
 /// What an engine is started with.
@@ -37,7 +38,7 @@ impl Parts {
     /// The defaults of a real engine.
     #[must_use]
     pub fn new(db: Db, clock: Clock, chance: Chance, master: Master) -> Self {
-        Self { db, clock, chance, master, max_depth: 4, budget: 1_000, faults: None }
+        Self { db, clock, chance, master, max_depth: 4, budget: 1_000, faults: writer::crash::points() }
     }
 }
 

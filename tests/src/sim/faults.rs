@@ -11,11 +11,20 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tokio::sync::Notify;
 
+/// What a test makes of the next commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doom {
+    LostBefore,
+    LostAfter,
+}
+
 /// Decides the fate of commits. Shared by all engines of one run.
 pub struct Fates {
     rng: Mutex<StdRng>,
     /// False while the world is calm.
     pub on: AtomicBool,
+    /// For tests of a single accident.
+    pub next: Mutex<Option<Doom>>,
     /// An engine has died in a commit.
     dead: AtomicBool,
     pub died: Notify,
@@ -28,6 +37,7 @@ impl Fates {
         Self {
             rng: Mutex::new(StdRng::seed_from_u64(seed)),
             on: AtomicBool::new(false),
+            next: Mutex::new(None),
             dead: AtomicBool::new(false),
             died: Notify::new(),
             commits: AtomicU32::new(0),
@@ -46,6 +56,20 @@ impl Fates {
         let _ = self.died.notified().now_or_never();
     }
 
+    /// Whether the commit that stands there is doomed. Once.
+    fn is_doomed(&self, moment: Moment) -> bool {
+        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = match moment {
+            Moment::BeforeCommit => Doom::LostBefore,
+            Moment::AfterCommit { .. } => Doom::LostAfter,
+        };
+        let doomed = *next == Some(here);
+        if doomed {
+            *next = None;
+        }
+        doomed
+    }
+
     fn roll(&self) -> u32 {
         self.rng
             .lock()
@@ -58,6 +82,9 @@ impl Faults for Fates {
     fn at(&self, moment: Moment) -> BoxFuture<'_, Result<(), Lost>> {
         if moment == Moment::BeforeCommit {
             self.commits.fetch_add(1, Ordering::Relaxed);
+        }
+        if self.is_doomed(moment) {
+            return Box::pin(std::future::ready(Err(Lost)));
         }
         let calm = !self.on.load(Ordering::SeqCst);
         let roll = if calm { 1_000 } else { self.roll() };

@@ -13,6 +13,8 @@ mod look;
 mod people;
 mod run;
 mod stale;
+#[cfg(test)]
+mod tests;
 mod worker;
 mod world;
 

@@ -2,6 +2,7 @@
 //! then answered (core §2). One writer on SQLite, two on PostgreSQL, by root.
 
 mod batch;
+pub mod crash;
 mod durable;
 mod execute;
 mod faults;
