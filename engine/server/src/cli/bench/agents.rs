@@ -11,8 +11,9 @@ use super::load::Span;
 use super::times::{Part, Times, micros};
 use super::{Scenario, documents, usage};
 
-/// Steps in a row of C; half of them model turns.
-const STEPS: u32 = 100;
+/// Model turns of C and the calls of each: 100 steps in a row.
+const TURNS: u32 = 20;
+const CALLS: u32 = 4;
 
 /// Delegations of one instance of D.
 const DELEGATIONS: u32 = 20;
@@ -76,29 +77,39 @@ async fn agent(target: &Target, scenario: Scenario, number: usize, span: Span) -
 }
 
 impl Agent {
-    /// One instance of C: [`STEPS`] steps in a row, each STARTED and COMPLETED by a call of its own.
+    /// One instance of C: 100 steps in a row, each STARTED and COMPLETED by a call of its own.
     async fn journals(&mut self, number: u64, span: Span) -> anyhow::Result<()> {
         self.begin(documents::JOURNAL, number).await?;
-        for turn in 0..STEPS / 2 {
+        for turn in 0..TURNS {
             if span.is_over() {
                 break;
             }
-            let sequence = turn * 2 + 1;
-            let arguments = format!(r#"{{"order":"ORD-{turn:08}"}}"#);
-            let began = micros();
-            self.turn(sequence, "bench__look_up", &arguments).await?;
-            let turned = micros();
-            let call = call(sequence + 1, "TOOL", "bench/look_up", &arguments);
-            self.step(&format!(r#""state":"STARTED",{call}"#)).await?;
-            self.step(&format!(
-                r#""state":"COMPLETED",{call},"result":{{"status":"shipped","carrier":"post","lines":[{{"article":"A-17","count":2}},{{"article":"B-4","count":1}}]}}"#
-            ))
-            .await?;
-            let ended = micros();
-            self.times.push((turned - began, turned));
-            self.times.push((ended - turned, ended));
+            let first = turn * (CALLS + 1) + 1;
+            let arguments: Vec<String> = (0..CALLS)
+                .map(|call| format!(r#"{{"order":"ORD-{turn:04}{call:04}"}}"#))
+                .collect();
+            let mut began = micros();
+            let base = first.checked_sub(CALLS + 1);
+            self.turn(first, base, "bench__look_up", &arguments).await?;
+            began = self.took(began);
+            for (index, arguments) in arguments.iter().enumerate() {
+                let call = call(first, index, "TOOL", "bench/look_up", arguments);
+                self.step(&format!(r#""state":"STARTED",{call}"#)).await?;
+                self.step(&format!(
+                    r#""state":"COMPLETED",{call},"result":{{"status":"shipped","carrier":"post","lines":[{{"article":"A-17","count":2}},{{"article":"B-4","count":1}}]}}"#
+                ))
+                .await?;
+                began = self.took(began);
+            }
         }
         self.complete().await
+    }
+
+    /// Notes a step that ended now, and gives the time.
+    fn took(&mut self, began: u64) -> u64 {
+        let ended = micros();
+        self.times.push((ended - began, ended));
+        ended
     }
 
     /// One instance of D: from STARTED to the lease that the child's end gives back.
@@ -109,10 +120,17 @@ impl Agent {
                 break;
             }
             let sequence = turn * 2 + 1;
-            let arguments = documents::variables(u64::from(turn));
-            self.turn(sequence, "delegate__bench_one_task", &arguments)
+            let arguments = [documents::variables(u64::from(turn))];
+            let base = sequence.checked_sub(2);
+            self.turn(sequence, base, "delegate__bench_one_task", &arguments)
                 .await?;
-            let call = call(sequence + 1, "DELEGATION", "delegate:bench_one_task", &arguments);
+            let call = call(
+                sequence,
+                0,
+                "DELEGATION",
+                "delegate:bench_one_task",
+                &arguments[0],
+            );
             let body = self.body(&format!(r#""state":"STARTED",{call}"#));
             let path = format!("/v1/external-tasks/{}/steps", self.task.id);
             let poll = fetch(&self.worker, &self.task.id, sequence + 1);
@@ -121,8 +139,7 @@ impl Agent {
             let started = self.calls.post::<IgnoredAny>(&path, &body);
             let polled = self.polls.post::<Fetched>(FETCH, &poll);
             let (_, fetched) = tokio::try_join!(started, polled)?;
-            let ended = micros();
-            self.times.push((ended - began, ended));
+            self.took(began);
             self.task = only(fetched)?;
         }
         self.complete().await
@@ -137,19 +154,29 @@ impl Agent {
         Ok(())
     }
 
-    /// A model turn that asks for one call.
-    async fn turn(&mut self, sequence: u32, tool: &str, arguments: &str) -> anyhow::Result<()> {
-        let base = if sequence > 1 {
-            format!(r#""base":{},"#, sequence - 2)
-        } else {
-            String::new()
-        };
+    /// A model turn that asks for some calls.
+    async fn turn(
+        &mut self,
+        sequence: u32,
+        base: Option<u32>,
+        tool: &str,
+        arguments: &[String],
+    ) -> anyhow::Result<()> {
+        let base = base.map_or_else(String::new, |base| format!(r#""base":{base},"#));
+        let calls: Vec<String> = arguments
+            .iter()
+            .enumerate()
+            .map(|(index, arguments)| {
+                format!(r#"{{"tool":"{tool}","arguments":{arguments},"callId":"c{sequence}-{index}"}}"#)
+            })
+            .collect();
         let turn = format!(
             r#""sequence":{sequence},"kind":"MODEL","toolRef":"model:bench","request":{{{base}"added":[{{"role":"user","text":"What is known of the order, and what is to be done?"}}]}}"#
         );
         self.step(&format!(r#""state":"STARTED",{turn}"#)).await?;
         self.step(&format!(
-            r#""state":"COMPLETED",{turn},"result":{{"text":"Let me see.","calls":[{{"tool":"{tool}","arguments":{arguments},"callId":"c{sequence}"}}],"usage":{{"inputTokens":812,"outputTokens":44}},"model":"bench"}}"#
+            r#""state":"COMPLETED",{turn},"result":{{"text":"Let me see.","calls":[{}],"usage":{{"inputTokens":812,"outputTokens":44}},"model":"bench"}}"#,
+            calls.join(",")
         ))
         .await
     }
@@ -190,10 +217,10 @@ fn only(fetched: Fetched) -> anyhow::Result<Leased> {
     tasks.next().context("no task came within 30 s")
 }
 
-/// What STARTED and COMPLETED of a call say alike.
-fn call(sequence: u32, kind: &str, target: &str, arguments: &str) -> String {
-    let turn = sequence - 1;
+/// What STARTED and COMPLETED of a turn's call say alike.
+fn call(turn: u32, index: usize, kind: &str, target: &str, arguments: &str) -> String {
+    let sequence = turn as usize + index + 1;
     format!(
-        r#""sequence":{sequence},"kind":"{kind}","toolRef":"{target}","call":{{"step":{turn},"index":0}},"request":{{"callId":"c{turn}","arguments":{arguments}}}"#
+        r#""sequence":{sequence},"kind":"{kind}","toolRef":"{target}","call":{{"step":{turn},"index":{index}}},"request":{{"callId":"c{turn}-{index}","arguments":{arguments}}}"#
     )
 }

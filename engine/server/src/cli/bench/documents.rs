@@ -59,7 +59,7 @@ flow:
       model: bench
       prompt: Handle ${order}
       tools: [bench/look_up]
-      max_turns: 200
+      max_turns: 32
       max_steps: 400
       result_variable: answer
     - { id: ended, type: end }
@@ -79,7 +79,7 @@ flow:
       prompt: Handle ${order}
       delegates:
         - { process: bench_one_task, description: Do the work, outputs: [done] }
-      max_turns: 200
+      max_turns: 32
       max_steps: 400
       result_variable: answer
     - { id: ended, type: end }
@@ -90,7 +90,6 @@ flow:
             "name: bench
 description: What the journal's steps name; nobody calls it
 transport: stdio
-command: \"true\"
 tools:
   look_up:
     policy: read
