@@ -6,9 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use legation_store::Dialect;
 use legation_tests::sim::simulate;
 
-/// Seeds that once failed, by what was wrong then.
-const REGRESSIONS: [(u64, &str); 0] = [];
-
 /// I2, I3, I5–I8, I10, B24: the end of every run full of accidents equals the end without any.
 #[test]
 fn sqlite_ends_as_if_nothing_had_happened() {
@@ -19,15 +16,6 @@ fn sqlite_ends_as_if_nothing_had_happened() {
 #[test]
 fn postgres_ends_as_if_nothing_had_happened() {
     all(Dialect::Postgres, 40);
-}
-
-#[test]
-fn seeds_that_failed_once_stay_mended() {
-    for (seed, what) in REGRESSIONS {
-        if let Err(wrong) = simulate(seed, Dialect::Sqlite) {
-            panic!("{what} is back: {wrong}");
-        }
-    }
 }
 
 fn all(dialect: Dialect, default: u64) {
