@@ -127,6 +127,9 @@ pub enum Command {
     Bench(bench::Arguments),
     /// Print the OpenAPI document of the HTTP API.
     Openapi,
+    /// What `dev` starts to end its agent worker with it.
+    #[command(hide = true)]
+    Guard(dev::guard::Arguments),
 }
 
 /// Commands about one instance.
@@ -193,5 +196,6 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Keys(arguments) => keys::run(global, arguments).await,
         Command::Bench(arguments) => bench::run(global, arguments).await,
         Command::Openapi => openapi::run(),
+        Command::Guard(arguments) => dev::guard::run(&arguments),
     }
 }

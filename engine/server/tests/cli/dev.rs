@@ -2,6 +2,7 @@
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -54,10 +55,8 @@ trap 'exit 0' TERM
 wait
 ";
 
-#[test]
-fn dev_keeps_an_agent_worker_running_and_leaves_no_process_behind() {
-    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let here = folder.path();
+/// A project with the fake agent worker beside the engine's program, and `dev` on it.
+fn dev_with_fake_agent(here: &Path) -> (PathBuf, Engine) {
     ok(here, &["init", "refund", "p"]);
     let project = here.join("p");
     let program = here.join("legation");
@@ -65,31 +64,55 @@ fn dev_keeps_an_agent_worker_running_and_leaves_no_process_behind() {
     let agent = here.join("legation-agent");
     std::fs::write(&agent, FAKE_AGENT).unwrap();
     std::fs::set_permissions(&agent, PermissionsExt::from_mode(0o755)).unwrap();
-
     let mut command = command(&program, &project);
     command.args(["dev", ".", "--port", "0"]);
     let engine = Engine::start(command);
-    let pids = |count: usize| {
-        until("the agent worker to start", || {
-            let text = std::fs::read_to_string(project.join("pids")).ok()?;
-            let pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-            (pids.len() == count).then_some(pids)
-        })
-    };
-    let first = pids(2);
-    let settings: toml::Table = std::fs::read_to_string(project.join("seen.toml"))
-        .unwrap()
-        .parse()
-        .unwrap();
+    (project, engine)
+}
+
+/// The processes of the fake agent workers, once there are so many.
+fn pids(project: &Path, count: usize) -> Vec<i32> {
+    until("the agent worker to start", || {
+        let text = std::fs::read_to_string(project.join("pids")).ok()?;
+        let pids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+        (pids.len() == count).then_some(pids)
+    })
+}
+
+fn expect_gone(pids: Vec<i32>) {
+    for pid in pids {
+        until("every process to be gone", || (!is_alive(pid)).then_some(()));
+    }
+}
+
+#[test]
+fn dev_keeps_an_agent_worker_running_and_leaves_no_process_behind() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (project, engine) = dev_with_fake_agent(folder.path());
+    let first = pids(&project, 2);
+    let settings: toml::Table = until("the agent worker to read its settings", || {
+        let text = std::fs::read_to_string(project.join("seen.toml")).ok()?;
+        text.parse()
+            .ok()
+            .filter(|table: &toml::Table| table.contains_key("servers"))
+    });
     assert_eq!(settings["servers"]["crm"]["command"].as_str(), Some("node"));
 
     kill(Pid::from_raw(first[1]), Signal::SIGKILL).unwrap();
     engine.says("the agent worker ended");
-    let all = pids(4);
+    let all = pids(&project, 4);
     engine.stop();
-    for pid in all {
-        until("every process to be gone", || (!is_alive(pid)).then_some(()));
-    }
+    expect_gone(all);
+}
+
+#[test]
+fn a_dev_that_is_killed_takes_its_agent_worker_with_it() {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let (project, engine) = dev_with_fake_agent(folder.path());
+    let all = pids(&project, 2);
+    engine.says("agent worker started");
+    engine.signal(Signal::SIGKILL);
+    expect_gone(all);
 }
 
 #[test]

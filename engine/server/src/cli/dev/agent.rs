@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
 use toml::{Table, Value};
 
-use super::Project;
+use super::{Project, guard};
 use crate::cli::print::{Ink, colours_on_stderr};
 use crate::cli::project::{self, Documents};
 
@@ -90,6 +90,8 @@ async fn run(project: &Project, key: &str, program: &Path, stop: &CancellationTo
         .id()
         .and_then(|id| i32::try_from(id).ok())
         .map(Pid::from_raw);
+    let guard = group.map(guard::start).transpose()?;
+    tell!("agent worker started (RUST_LOG=info shows what it does)");
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let talk = async {
         tokio::join!(relay(out), relay(err));
@@ -98,6 +100,9 @@ async fn run(project: &Project, key: &str, program: &Path, stop: &CancellationTo
     let watch = async {
         let end = watch(&mut child, &project.folder, &settings, stop).await;
         end_group(&mut child, group).await;
+        if let Some(mut guard) = guard {
+            let _ = guard.kill().await;
+        }
         end
     };
     tokio::select! {
@@ -151,11 +156,9 @@ fn start(project: &Project, key: &str, program: &Path, config: &Path) -> anyhow:
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
-    let child = command
+    command
         .spawn()
-        .with_context(|| format!("{} cannot be started", program.display()))?;
-    tell!("agent worker started (RUST_LOG=info shows what it does)");
-    Ok(child)
+        .with_context(|| format!("{} cannot be started", program.display()))
 }
 
 /// Its log says what goes wrong, unless more is asked for; colours only where a person looks.

@@ -1,6 +1,7 @@
 //! `legation dev`: an engine for one project on this machine, which deploys on every save and runs the agent worker.
 
 mod agent;
+pub mod guard;
 mod save;
 mod unserved;
 
