@@ -1,3 +1,4 @@
 //! End to end, crash and simulation tests.
 
+pub mod e2e;
 pub mod sim;
