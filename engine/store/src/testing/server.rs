@@ -18,7 +18,7 @@ use crate::db::POSTGRES_MIGRATIONS;
 
 mod binaries;
 
-use binaries::Binaries;
+pub(super) use binaries::Binaries;
 
 /// A server that answers, with a migrated template.
 pub(super) struct Server {
@@ -104,7 +104,7 @@ fn folder() -> PathBuf {
     ))
 }
 
-fn workspace() -> PathBuf {
+pub(super) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Where the programs are and who runs them.
-pub(super) struct Binaries {
+pub(in crate::testing) struct Binaries {
     folder: PathBuf,
     user: Option<User>,
 }
@@ -18,7 +18,7 @@ struct User {
 
 impl Binaries {
     /// Looks in PATH, in Debian's places, and in the npm package under `tests/`.
-    pub(super) fn find(workspace: &Path, scratch: &Path) -> Self {
+    pub(in crate::testing) fn find(workspace: &Path, scratch: &Path) -> Self {
         let user = unprivileged();
         let path = std::env::var_os("PATH").unwrap_or_default();
         let installed = std::env::split_paths(&path)
@@ -35,7 +35,7 @@ impl Binaries {
     }
 
     /// A program, run without privileges.
-    pub(super) fn command(&self, program: &str) -> Command {
+    pub(in crate::testing) fn command(&self, program: &str) -> Command {
         let program = self.folder.join(program);
         let Some(user) = &self.user else {
             return Command::new(program);
@@ -54,7 +54,7 @@ impl Binaries {
     }
 
     /// Makes a folder theirs.
-    pub(super) fn give(&self, folder: &Path) {
+    pub(in crate::testing) fn give(&self, folder: &Path) {
         if let Some(user) = &self.user {
             std::os::unix::fs::chown(folder, Some(user.id), Some(user.group))
                 .expect("root may give files away");
