@@ -38,9 +38,9 @@ pub fn simulate(seed: u64, dialect: Dialect) -> Result<Report, String> {
         format!("{wrong}\n\nagain with: SEED={seed} cargo test -p legation-tests --test simulation {name}")
     };
     let calm = Run::new(seed, dialect, false)
-        .to_the_end()
+        .run_on()
         .map_err(|wrong| again(format!("without accidents: {wrong}")))?;
-    let rough = Run::new(seed, dialect, true).to_the_end().map_err(again)?;
+    let rough = Run::new(seed, dialect, true).run_on().map_err(again)?;
     compare(&calm, &rough).map_err(again)?;
     Ok(rough)
 }

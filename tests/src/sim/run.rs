@@ -93,7 +93,7 @@ impl Run {
 
     /// # Errors
     /// What does not hold.
-    pub fn to_the_end(mut self) -> Result<Report, String> {
+    pub fn run_on(mut self) -> Result<Report, String> {
         if self.rough {
             for _ in 0..ROUGH {
                 self.accident()?;

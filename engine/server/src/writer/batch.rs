@@ -103,7 +103,7 @@ impl WriterLoop {
                 let job = tokio::select! {
                     biased;
                     job = self.receiver.recv() => job,
-                    () = stop.cancelled() => match self.receiver.try_recv() { Ok(job) => Some(job), Err(_) => None },
+                    () = stop.cancelled() => self.receiver.try_recv().ok(),
                 };
                 match job {
                     Some(job) => self.lanes.push(job),

@@ -83,6 +83,7 @@ impl Engine {
         self.app.fetch(request(topic, max), wait_ms).await.expect("a fetch is answered")
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the poll's answer is awaited by the test")]
     pub fn poll(&self, topic: &str, wait_ms: i64) -> tokio::task::JoinHandle<Vec<Claimed>> {
         let (app, request) = (self.app.clone(), request(topic, 1));
         tokio::spawn(async move { app.fetch(request, wait_ms).await.expect("a poll is answered") })
