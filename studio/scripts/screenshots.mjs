@@ -1,0 +1,75 @@
+// `npm run screenshots`: every screen, light, dark and narrow, into studio/screenshots (or OUT). ONLY=part,part limits it.
+import { mkdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { cases, launch, world } from './browser.mjs';
+
+const out = process.env.OUT ?? join(dirname(fileURLToPath(import.meta.url)), '..', 'screenshots');
+const only = process.env.ONLY?.split(',');
+mkdirSync(out, { recursive: true });
+
+const engine = await world();
+const browser = await launch();
+let wrong = 0;
+try {
+  const { asks, small, turnedDown, broken, form, both } = await cases(engine);
+  const task = async (id) => (await engine.call('approver', 'GET', `/v1/tasks?instanceId=${id}`)).tasks[0].id;
+  const screens = [
+    ['instances', '/instances', '.list-row .row-link'],
+    ['instance-waiting', `/instances/${asks.id}`, '.djs-shape'],
+    ['instance-journal', `/instances/${turnedDown.id}?tab=journal`, '.step'],
+    ['instance-timeline', `/instances/${small.id}?tab=timeline`, '.lane'],
+    ['instance-variables', `/instances/${small.id}?tab=variables`, 'table'],
+    ['instance-lineage', `/instances/${small.id}?tab=lineage`, '.tree'],
+    ['instance-events', `/instances/${small.id}?tab=history`, 'table'],
+    ['instance-incident', `/instances/${broken.id}`, '.incident'],
+    ['instance-branches', `/instances/${both.id}?tab=timeline`, '.mark'],
+    ['inbox', '/inbox', '.task-item', 'approver'],
+    ['inbox-approval', `/inbox?task=${await task(asks.id)}`, '.decide', 'approver'],
+    ['inbox-form', `/inbox?task=${await task(form.id)}`, '.decide', 'approver'],
+    ['inbox-nothing', '/inbox', '.state', 'dev'],
+    ['processes', '/processes', '.cards'],
+    ['process', '/processes/contract_review', '.djs-shape'],
+    ['process-onboarding', '/processes/onboarding', '.djs-shape'],
+    ['process-source', '/processes/complaint?tab=source', '.editor'],
+    ['process-start', '/processes/complaint?tab=start', 'form'],
+    ['workers', '/workers', 'table'],
+    ['incidents', '/incidents', '.incident'],
+    ['settings', '/settings', 'table'],
+  ];
+  for (const [look, colorScheme, width, height] of [['light', 'light', 1280, 860], ['dark', 'dark', 1280, 860], ['narrow', 'light', 390, 780]]) {
+    const context = await browser.newContext({ viewport: { width, height }, colorScheme });
+    const page = await context.newPage();
+    const complain = (text) => {
+      wrong += 1;
+      console.log(`   ! ${look} ${text}`);
+    };
+    page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complain(message.text()));
+    page.on('pageerror', (error) => complain(error.stack));
+    if (!only || only.some((one) => 'login'.includes(one))) {
+      await page.goto(engine.url);
+      await page.waitForSelector('form');
+      await page.screenshot({ path: join(out, `login-${look}.png`) });
+    }
+    await page.goto(`${engine.url}/#login=${engine.code}`);
+    await page.reload();
+    await page.waitForSelector('.who select');
+    for (const [name, path, ready, as = 'dev'] of screens) {
+      if (only && !only.some((one) => name.includes(one))) continue;
+      if ((await page.inputValue('.who select')) !== as) await page.selectOption('.who select', as);
+      await page.evaluate((to) => { history.pushState(null, '', to); window.dispatchEvent(new PopStateEvent('popstate')); }, path);
+      await page.waitForSelector(`main ${ready}`, { timeout: 8_000 }).catch(() => complain(`${path}: ${ready} does not come`));
+      await page.waitForFunction(() => !document.querySelector('.loading'), null, { timeout: 5_000 }).catch(() => complain(`${path}: still loading`));
+      await page.waitForTimeout(350);
+      await page.screenshot({ path: join(out, `${name}-${look}.png`), fullPage: look === 'narrow' });
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      if (wide > 0) complain(`${path}: ${wide} px wider than the screen`);
+    }
+    await context.close();
+  }
+} finally {
+  await browser.close();
+  await engine.end();
+}
+console.log(`screenshots: ${out}${wrong > 0 ? `, ${wrong} complaints` : ''}`);
+process.exit(wrong > 0 ? 1 : 0);

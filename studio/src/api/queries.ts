@@ -1,0 +1,118 @@
+// Every question the screens ask, with the key under which the answer is kept. The feed refreshes by these keys.
+import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
+import { get, getText, path } from './client';
+import type {
+  Explanation, History, HistoryEntry, HumanTask, HumanTaskList, Incident, IncidentList, Instance, InstanceJournal, InstanceList, InstanceStatus, KeyList,
+  Lineage, Me, Process, ProcessList, Variables, Workers,
+} from './types';
+
+export interface InstanceFilter {
+  process?: string;
+  status?: InstanceStatus;
+  businessKey?: string;
+  label?: string;
+}
+
+const enc = encodeURIComponent;
+
+export const me = queryOptions({ queryKey: ['me'], queryFn: ({ signal }) => get<Me>('/v1/me', signal), staleTime: 60_000 });
+
+export const instances = (filter: InstanceFilter) =>
+  infiniteQueryOptions({
+    queryKey: ['instances', filter],
+    queryFn: ({ pageParam, signal }) => get<InstanceList>(path('/v1/instances', { ...filter, limit: 100, after: pageParam }), signal),
+    initialPageParam: '',
+    getNextPageParam: (last) => last.next ?? undefined,
+  });
+
+export const instance = (id: string) =>
+  queryOptions({ queryKey: ['instance', id, 'view'], queryFn: ({ signal }) => get<Instance>(`/v1/instances/${enc(id)}`, signal) });
+
+export const explain = (id: string) =>
+  queryOptions({ queryKey: ['instance', id, 'explain'], queryFn: ({ signal }) => get<Explanation>(`/v1/instances/${enc(id)}/explain`, signal), refetchInterval: 15_000 });
+
+/** The whole history, page by page; what has been read is not read again. */
+export const history = (id: string) =>
+  queryOptions({
+    queryKey: ['instance', id, 'history'],
+    queryFn: async ({ signal, client, queryKey }) => {
+      const entries: HistoryEntry[] = [...(client.getQueryData<HistoryEntry[]>(queryKey) ?? [])];
+      for (let pages = 0; pages < 50; pages++) {
+        const after = entries.at(-1)?.revision;
+        const page = await get<History>(path(`/v1/instances/${enc(id)}/history`, { after }), signal);
+        entries.push(...page.entries);
+        if (page.after === undefined || page.after === null || page.entries.length === 0) break;
+      }
+      return entries;
+    },
+  });
+
+export const journal = (id: string) =>
+  queryOptions({ queryKey: ['instance', id, 'journal'], queryFn: ({ signal }) => get<InstanceJournal>(`/v1/instances/${enc(id)}/journal`, signal) });
+
+export const variables = (id: string) =>
+  queryOptions({ queryKey: ['instance', id, 'variables'], queryFn: ({ signal }) => get<Variables>(`/v1/instances/${enc(id)}/variables`, signal) });
+
+export const lineage = (id: string) =>
+  queryOptions({ queryKey: ['instance', id, 'lineage'], queryFn: ({ signal }) => get<Lineage>(`/v1/instances/${enc(id)}/lineage`, signal) });
+
+export const instanceTasks = (id: string) =>
+  queryOptions({
+    queryKey: ['instance', id, 'tasks'],
+    queryFn: async ({ signal }) => {
+      const of = (state: string) => get<HumanTaskList>(path('/v1/tasks', { instanceId: id, state, limit: 200 }), signal);
+      const lists = await Promise.all(['OPEN', 'COMPLETED', 'CANCELLED', 'EXPIRED'].map(of));
+      return lists.flatMap((list) => list.tasks);
+    },
+  });
+
+export const instanceIncidents = (id: string) =>
+  queryOptions({
+    queryKey: ['instance', id, 'incidents'],
+    queryFn: async ({ signal }) => {
+      const of = (state: string) => get<IncidentList>(path('/v1/incidents', { instanceId: id, state, limit: 200 }), signal);
+      const [open, resolved] = await Promise.all([of('OPEN'), of('RESOLVED')]);
+      return [...open.incidents, ...resolved.incidents] as Incident[];
+    },
+  });
+
+export const inbox = (state: string) =>
+  queryOptions({
+    queryKey: ['tasks', 'me', state],
+    queryFn: async ({ signal }) => {
+      const list = await get<HumanTaskList>(path('/v1/tasks', { for: 'me', state, limit: 200 }), signal);
+      return { tasks: list.tasks, more: list.next !== undefined && list.next !== null };
+    },
+  });
+
+export const task = (id: string) =>
+  queryOptions({ queryKey: ['tasks', 'one', id], queryFn: ({ signal }) => get<HumanTask>(`/v1/tasks/${enc(id)}`, signal) });
+
+export const incidents = (state: string) =>
+  infiniteQueryOptions({
+    queryKey: ['incidents', state],
+    queryFn: ({ pageParam, signal }) => get<IncidentList>(path('/v1/incidents', { state, limit: 100, after: pageParam }), signal),
+    initialPageParam: '',
+    getNextPageParam: (last) => last.next ?? undefined,
+  });
+
+export const processes = queryOptions({ queryKey: ['processes'], queryFn: async ({ signal }) => (await get<ProcessList>('/v1/processes', signal)).processes });
+
+export const process = (key: string, version?: number) =>
+  queryOptions({ queryKey: ['process', key, version ?? 'newest'], queryFn: ({ signal }) => get<Process>(path(`/v1/processes/${enc(key)}`, { version }), signal) });
+
+export const versions = (key: string) =>
+  queryOptions({ queryKey: ['process', key, 'versions'], queryFn: async ({ signal }) => (await get<ProcessList>(`/v1/processes/${enc(key)}/versions`, signal)).processes });
+
+/** A version never changes, so its picture is fetched once. */
+export const bpmn = (key: string, version: number) =>
+  queryOptions({
+    queryKey: ['bpmn', key, version],
+    queryFn: ({ signal }) => getText(`/v1/processes/${enc(key)}/versions/${version}/bpmn`, signal),
+    staleTime: Infinity,
+    gcTime: 30 * 60_000,
+  });
+
+export const workers = queryOptions({ queryKey: ['workers'], queryFn: ({ signal }) => get<Workers>('/v1/workers', signal), refetchInterval: 5_000 });
+
+export const keys = queryOptions({ queryKey: ['keys'], queryFn: async ({ signal }) => (await get<KeyList>('/v1/keys', signal)).keys });

@@ -1,0 +1,153 @@
+// What waits for the caller: one list, one thing to look at, and the keyboard.
+import { useQuery } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { useEffect, useRef } from 'react';
+import * as queries from '../api/queries';
+import type { HumanTask } from '../api/types';
+import { inboxRoute } from '../router';
+import { useMe } from '../session/me';
+import { Badge, Empty, Failed, Heading, Loading, target } from '../ui/parts';
+import { Time } from '../ui/time';
+import { TaskDetail } from './InboxTask';
+
+const STATES = [
+  ['OPEN', 'Open'],
+  ['COMPLETED', 'Done'],
+  ['EXPIRED', 'Expired'],
+  ['CANCELLED', 'Cancelled'],
+] as const;
+
+export function InboxScreen() {
+  const { task: selected, state = 'OPEN' } = inboxRoute.useSearch();
+  const navigate = useNavigate({ from: '/inbox' });
+  const list = useQuery(queries.inbox(state));
+  const tasks = list.data?.tasks ?? [];
+  const index = tasks.findIndex((one) => one.id === selected);
+  const open = (id: string | undefined) => void navigate({ search: (before) => ({ ...before, task: id }), replace: true, resetScroll: false });
+
+  const keys = useRef<(key: string) => boolean>(() => false);
+  keys.current = (key) => {
+    if (key === 'j' || key === 'ArrowDown') open(tasks[Math.min(tasks.length - 1, index + 1)]?.id);
+    else if (key === 'k' || key === 'ArrowUp') open(tasks[Math.max(0, index - 1)]?.id);
+    else if (key === 'Escape' && selected) open(undefined);
+    else return false;
+    return true;
+  };
+  useEffect(() => {
+    const press = (event: KeyboardEvent) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector('dialog[open]')) return;
+      if (keys.current(event.key)) event.preventDefault();
+    };
+    window.addEventListener('keydown', press);
+    return () => window.removeEventListener('keydown', press);
+  }, []);
+
+  /** After a decision the next one is up. */
+  const decided = (id: string) => {
+    const at = tasks.findIndex((one) => one.id === id);
+    if (window.matchMedia('(max-width: 760px)').matches) return;
+    const next = tasks[at + 1] ?? tasks[at - 1];
+    if (next) open(next.id);
+  };
+
+  return (
+    <div className={`inbox${selected ? ' has-task' : ''}`}>
+      <section className="inbox-list" aria-label="Tasks">
+        <Heading title="Inbox">
+          <div className="segments" role="group" aria-label="State">
+            {STATES.map(([name, label]) => (
+              <button key={name} type="button" aria-pressed={state === name} onClick={() => void navigate({ search: { state: name === 'OPEN' ? undefined : name } })}>
+                {label}
+              </button>
+            ))}
+          </div>
+        </Heading>
+        {list.isPending ? (
+          <Loading />
+        ) : list.isError ? (
+          <Failed error={list.error} retry={() => void list.refetch()} />
+        ) : tasks.length === 0 ? (
+          <Nothing isOpen={state === 'OPEN'} />
+        ) : (
+          <ul className="tasks">
+            {tasks.map((one) => (
+              <Item key={one.id} task={one} isSelected={one.id === selected} />
+            ))}
+          </ul>
+        )}
+        {list.data?.more && <p className="muted center">The newest 200 are shown.</p>}
+        {tasks.length > 0 && (
+          <p className="keys muted small">
+            <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> confirm
+          </p>
+        )}
+      </section>
+      <section className="inbox-task" aria-label="Task">
+        {selected ? (
+          <>
+            <button type="button" className="back" onClick={() => open(undefined)}>
+              ‹ All tasks
+            </button>
+            <TaskDetail key={selected} id={selected} decided={() => decided(selected)} />
+          </>
+        ) : (
+          tasks.length > 0 && <Empty title="Choose a task">or press j</Empty>
+        )}
+      </section>
+    </div>
+  );
+}
+
+export function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName));
+}
+
+function Nothing({ isOpen }: { isOpen: boolean }) {
+  const me = useMe();
+  if (!isOpen) return <Empty title="None" />;
+  return (
+    <Empty title="Nothing waits for you">
+      {me && me.groups.length === 0 ? `${me.principal} is in no group, so only tasks that name ${me.principal} come here.` : me && `You see what is for ${me.groups.includes('*') ? 'any group' : me.groups.join(', ')}.`}
+    </Empty>
+  );
+}
+
+function Item({ task, isSelected }: { task: HumanTask; isSelected: boolean }) {
+  const item = useRef<HTMLAnchorElement>(null);
+  useEffect(() => {
+    if (isSelected) item.current?.scrollIntoView({ block: 'nearest' });
+  }, [isSelected]);
+  const approval = task.approval;
+  return (
+    <li>
+      <Link ref={item} to="/inbox" search={{ task: task.id, state: task.state === 'OPEN' ? undefined : task.state }} replace resetScroll={false} className={`task-item${isSelected ? ' chosen' : ''}`} aria-current={isSelected ? 'true' : undefined}>
+        <span className="row">
+          <strong className="cut">{title(task)}</strong>
+          <span className="spring" />
+          <Time at={task.endedAt ?? task.createdAt} />
+        </span>
+        <span className="row muted small">
+          <span className="cut">
+            {approval ? `${approval.model ?? 'an agent'} asks` : task.process} · {task.instanceKey}
+          </span>
+          <span className="spring" />
+          {task.state === 'OPEN' ? task.dueAt && <span>due <Time at={task.dueAt} /></span> : <Badge word={task.outcome ?? task.state} />}
+        </span>
+        {approval && <span className="cut muted small mono">{brief(approval.arguments)}</span>}
+      </Link>
+    </li>
+  );
+}
+
+export function title(task: HumanTask): string {
+  if (!task.approval) return task.title;
+  return task.approval.kind === 'DELEGATION' ? `Start ${target(task.approval.toolRef)}?` : `Call ${task.approval.toolRef}?`;
+}
+
+/** The inputs on one line. */
+function brief(inputs: unknown): string {
+  if (inputs === null || typeof inputs !== 'object') return String(inputs);
+  return Object.entries(inputs)
+    .map(([name, value]) => `${name} ${typeof value === 'string' ? value : String(value)}`)
+    .join(' · ');
+}

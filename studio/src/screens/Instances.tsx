@@ -1,0 +1,164 @@
+// Everything that runs or ran, newest first; the filter stands in the URL.
+import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, useNavigate } from '@tanstack/react-router';
+import { useVirtualizer } from '@tanstack/react-virtual';
+import { type FormEvent, useEffect, useRef } from 'react';
+import { MOST_LIVE_PAGES } from '../api/feed';
+import * as queries from '../api/queries';
+import type { Instance } from '../api/types';
+import { instancesRoute, STATUSES } from '../router';
+import { useMay } from '../session/me';
+import { Empty, Failed, Heading, Loading, Status } from '../ui/parts';
+import { Time, Took } from '../ui/time';
+
+const ROW = 45;
+
+export function InstancesScreen() {
+  const filter = instancesRoute.useSearch();
+  const navigate = useNavigate({ from: '/instances' });
+  const client = useQueryClient();
+  const query = useInfiniteQuery(queries.instances(filter));
+  const processes = useQuery({ ...queries.processes, enabled: useMay('read') }).data ?? [];
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  const rows = query.data?.pages.flatMap((page) => page.instances) ?? [];
+  const change = (part: queries.InstanceFilter) => void navigate({ search: (before) => ({ ...before, ...part }), replace: true });
+
+  return (
+    <>
+      <Heading title="Instances">
+        <Filters key={`${filter.businessKey}|${filter.label}`} filter={filter} change={change} processes={processes.map((one) => one.key)} />
+      </Heading>
+      {(query.data?.pages.length ?? 0) > MOST_LIVE_PAGES && (
+        <p className="banner">
+          This far down the list stands still.{' '}
+          <button type="button" className="link" onClick={() => void client.resetQueries({ queryKey: ['instances', filter] })}>
+            Back to the newest, live
+          </button>
+        </p>
+      )}
+      {query.isPending ? (
+        <Loading rows={8} />
+      ) : query.isError ? (
+        <Failed error={query.error} retry={() => void query.refetch()} />
+      ) : rows.length === 0 ? (
+        isFiltered ? (
+          <Empty title="No instance fits this filter">
+            <button type="button" onClick={() => void navigate({ search: {} })}>
+              Show all
+            </button>
+          </Empty>
+        ) : (
+          <Empty title="Nothing has been started yet">
+            Start one under <Link to="/processes">Processes</Link>, or with <code>legation run PROCESS</code>.
+          </Empty>
+        )
+      ) : (
+        <List rows={rows} more={query.hasNextPage} busy={query.isFetchingNextPage} fetchMore={() => void query.fetchNextPage()} />
+      )}
+    </>
+  );
+}
+
+function Filters({ filter, change, processes }: { filter: queries.InstanceFilter; change: (part: queries.InstanceFilter) => void; processes: string[] }) {
+  const submit = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    change({ businessKey: String(form.get('businessKey') ?? '').trim() || undefined, label: String(form.get('label') ?? '').trim() || undefined });
+  };
+  const known = filter.process && !processes.includes(filter.process) ? [filter.process, ...processes] : processes;
+  return (
+    <form className="filters" role="search" onSubmit={submit}>
+      <label>
+        Status
+        <select value={filter.status ?? ''} onChange={(event) => change({ status: STATUSES.find((one) => one === event.target.value) })}>
+          <option value="">any</option>
+          {STATUSES.map((status) => (
+            <option key={status} value={status}>
+              {status.toLowerCase()}
+            </option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Process
+        <select value={filter.process ?? ''} onChange={(event) => change({ process: event.target.value || undefined })}>
+          <option value="">any</option>
+          {known.map((key) => (
+            <option key={key}>{key}</option>
+          ))}
+        </select>
+      </label>
+      <label>
+        Business key
+        <input name="businessKey" type="search" defaultValue={filter.businessKey ?? ''} onBlur={(event) => event.target.form?.requestSubmit()} />
+      </label>
+      <label>
+        Label
+        <input name="label" type="search" placeholder="name=value" defaultValue={filter.label ?? ''} onBlur={(event) => event.target.form?.requestSubmit()} />
+      </label>
+      <button type="submit" className="visually-hidden">
+        Filter
+      </button>
+    </form>
+  );
+}
+
+function List({ rows, more, busy, fetchMore }: { rows: Instance[]; more: boolean; busy: boolean; fetchMore: () => void }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW, overscan: 12, getItemKey: (index) => rows[index]?.id ?? index });
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
+  useEffect(() => {
+    if (more && !busy && last >= rows.length - 20) fetchMore();
+  }, [last, more, busy, rows.length, fetchMore]);
+  return (
+    <div className="list" ref={scroller} role="table" aria-label="Instances" aria-rowcount={more ? -1 : rows.length + 1} tabIndex={0}>
+      <div role="rowgroup">
+        <div className="list-head list-row" role="row">
+          <span role="columnheader">Key</span>
+          <span role="columnheader">Process</span>
+          <span role="columnheader">Status</span>
+          <span role="columnheader" className="wide">Started by</span>
+          <span role="columnheader">Started</span>
+          <span role="columnheader" className="wide">Took</span>
+        </div>
+      </div>
+      <div role="rowgroup" style={{ height: virtual.getTotalSize(), position: 'relative' }}>
+        {items.map((item) => {
+          const row = rows[item.index];
+          return row ? <Row key={item.key} row={row} top={item.start} index={item.index} /> : null;
+        })}
+      </div>
+      {busy && <p className="muted center">Reading on…</p>}
+    </div>
+  );
+}
+
+function Row({ row, top, index }: { row: Instance; top: number; index: number }) {
+  return (
+    <div className="list-row" role="row" aria-rowindex={index + 2} style={{ position: 'absolute', top: 0, left: 0, right: 0, height: ROW, transform: `translateY(${top}px)` }}>
+      <span role="cell" className="cut">
+        <Link to="/instances/$id" params={{ id: row.id }} className="row-link" title={row.id}>
+          {row.depth > 0 && <span className="muted">↳ </span>}
+          {row.key}
+        </Link>
+      </span>
+      <span role="cell" className="cut">
+        {row.process} <span className="muted">v{row.version}</span>
+      </span>
+      <span role="cell">
+        <Status status={row.status} incidents={row.incidentCount} suspended={row.suspended} />
+      </span>
+      <span role="cell" className="cut wide muted">
+        {row.startedByAgent ? `agent ${row.startedByAgent.nodeId}` : row.initiator}
+      </span>
+      <span role="cell">
+        <Time at={row.startedAt} />
+      </span>
+      <span role="cell" className="wide">
+        <Took from={row.startedAt} to={row.endedAt} />
+      </span>
+    </div>
+  );
+}
+

@@ -1,0 +1,113 @@
+// What is around every screen: where one can go, who is logged in, whether the page is live.
+import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { Link, Outlet } from '@tanstack/react-router';
+import { useEffect, useState } from 'react';
+import { useFeed, useLiveness } from '../api/feed';
+import { inbox } from '../api/queries';
+import { useMay, useMe } from '../session/me';
+import { logOut, switchTo, useSession } from '../session/session';
+
+const READ = [
+  ['/instances', 'Instances'],
+  ['/incidents', 'Incidents'],
+  ['/processes', 'Processes'],
+  ['/workers', 'Workers'],
+] as const;
+
+export function Shell() {
+  const mayRead = useMay('read');
+  const me = useMe();
+  useFeed(mayRead);
+  const waiting = useQuery(inbox('OPEN')).data;
+  const count = waiting ? `${waiting.tasks.length}${waiting.more ? '+' : ''}` : '';
+  useDocumentTitle(waiting?.tasks.length ? `(${count}) ` : '');
+  return (
+    <>
+      <a className="skip" href="#main">
+        Skip to the content
+      </a>
+      <header className="top">
+        <Link to="/" className="brand">
+          <img src="/icon.svg" alt="" width="24" height="24" />
+          <span>Legation</span>
+        </Link>
+        <nav aria-label="Main">
+          <Link to="/inbox">
+            Inbox{waiting && waiting.tasks.length > 0 && <span className="count hot">{count}</span>}
+          </Link>
+          {mayRead &&
+            READ.map(([to, label]) => (
+              <Link key={to} to={to}>
+                {label}
+              </Link>
+            ))}
+          <Link to="/settings">Settings</Link>
+        </nav>
+        <div className="who">
+          <Live />
+          <Who name={me?.principal} />
+        </div>
+      </header>
+      <main id="main" tabIndex={-1}>
+        <Outlet />
+      </main>
+    </>
+  );
+}
+
+function Live() {
+  const liveness = useLiveness();
+  const words = { connecting: 'connecting', live: 'live', polling: 'reconnecting', off: 'every few seconds' };
+  return (
+    <span className={`live ${liveness}`} title={liveness === 'live' ? 'This page follows the engine' : 'This page asks the engine every few seconds'}>
+      {words[liveness]}
+    </span>
+  );
+}
+
+/** Only `legation dev` gives several keys, and so a choice. */
+function Who({ name }: { name: string | undefined }) {
+  const session = useSession();
+  const client = useQueryClient();
+  const names = Object.keys(session?.keys ?? {});
+  const change = (next: string) => {
+    switchTo(next);
+    client.clear();
+  };
+  return (
+    <>
+      {names.length > 1 ? (
+        <select aria-label="Act as" value={session?.current} onChange={(event) => change(event.target.value)}>
+          {names.map((one) => (
+            <option key={one}>{one}</option>
+          ))}
+        </select>
+      ) : (
+        <span className="principal">{name}</span>
+      )}
+      <button
+        type="button"
+        className="quiet"
+        onClick={() => {
+          logOut();
+          client.clear();
+        }}
+      >
+        Log out
+      </button>
+    </>
+  );
+}
+
+function useDocumentTitle(prefix: string) {
+  const [screen, setScreen] = useState('');
+  useEffect(() => {
+    const read = () => setScreen(document.documentElement.dataset.screen ?? '');
+    read();
+    window.addEventListener('screen', read);
+    return () => window.removeEventListener('screen', read);
+  }, []);
+  useEffect(() => {
+    document.title = `${prefix}${screen ? `${screen} · ` : ''}Legation`;
+  }, [prefix, screen]);
+}
