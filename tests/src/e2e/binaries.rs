@@ -16,14 +16,21 @@ pub fn binary(name: &str) -> PathBuf {
     if !path.exists() {
         BUILT.get_or_init(build);
     }
-    assert!(path.exists(), "{} is missing: cargo build -p legation-server -p legation-agent-worker", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing: cargo build -p legation-server -p legation-agent-worker",
+        path.display()
+    );
     path
 }
 
 /// `target/debug`, from `target/debug/deps/<test>`.
 fn folder() -> PathBuf {
     let test = std::env::current_exe().expect("a test has a path");
-    test.ancestors().nth(2).expect("a test lies in the target folder").to_owned()
+    test.ancestors()
+        .nth(2)
+        .expect("a test lies in the target folder")
+        .to_owned()
 }
 
 fn build() {
@@ -38,5 +45,7 @@ fn build() {
 
 /// The root of the workspace.
 pub(super) fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is one level down")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the crate is one level down")
 }

@@ -24,14 +24,30 @@ impl Client {
     /// When no HTTP client can be made.
     #[must_use]
     pub fn new(url: &str, key: &str) -> Self {
-        let http = reqwest::Client::builder().no_proxy().build().expect("an HTTP client");
-        Self { http, url: url.to_owned(), key: key.to_owned() }
+        let http = reqwest::Client::builder()
+            .no_proxy()
+            .build()
+            .expect("an HTTP client");
+        Self {
+            http,
+            url: url.to_owned(),
+            key: key.to_owned(),
+        }
     }
 
     /// `None` when the engine cannot be reached or the connection broke.
-    pub async fn try_call(&self, method: &str, path: &str, body: Option<&Value>, key: Option<&str>) -> Option<Answer> {
+    pub async fn try_call(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        key: Option<&str>,
+    ) -> Option<Answer> {
         let method = method.parse().expect("a method");
-        let mut request = self.http.request(method, format!("{}{path}", self.url)).bearer_auth(&self.key);
+        let mut request = self
+            .http
+            .request(method, format!("{}{path}", self.url))
+            .bearer_auth(&self.key);
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -65,14 +81,21 @@ impl Client {
 
     /// Starts a process; the id of the instance.
     pub async fn start(&self, process: &str, variables: Value) -> String {
-        let started = self.post("/v1/instances", json!({ "process": process, "variables": variables })).await;
+        let started = self
+            .post(
+                "/v1/instances",
+                json!({ "process": process, "variables": variables }),
+            )
+            .await;
         started["id"].as_str().expect("an id").to_owned()
     }
 
     /// Waits until an instance has ended, and gives it. The engine may be away meanwhile.
     pub async fn ended(&self, id: &str) -> Value {
         until(&format!("{id} to end"), async || {
-            let answer = self.try_call("GET", &format!("/v1/instances/{id}"), None, None).await?;
+            let answer = self
+                .try_call("GET", &format!("/v1/instances/{id}"), None, None)
+                .await?;
             let over = ["COMPLETED", "FAILED", "CANCELLED"].contains(&answer.body["status"].as_str()?);
             over.then_some(answer.body)
         })
@@ -88,8 +111,13 @@ impl Client {
     /// Every step of every task of an instance, in the order of creation.
     pub async fn journal(&self, id: &str) -> Vec<Value> {
         let listed = self.get(&format!("/v1/instances/{id}/journal")).await;
-        let tasks = listed["tasks"].as_array().unwrap_or_else(|| panic!("no tasks in {listed}"));
-        tasks.iter().flat_map(|task| task["steps"].as_array().cloned().unwrap_or_default()).collect()
+        let tasks = listed["tasks"]
+            .as_array()
+            .unwrap_or_else(|| panic!("no tasks in {listed}"));
+        tasks
+            .iter()
+            .flat_map(|task| task["steps"].as_array().cloned().unwrap_or_default())
+            .collect()
     }
 
     /// Waits for the approval that an instance asks for.
@@ -106,8 +134,11 @@ impl Client {
     pub async fn decide(&self, task: &Value, outcome: &str) -> Answer {
         let id = task["id"].as_str().expect("an id");
         let shown = self.get(&format!("/v1/tasks/{id}")).await;
-        let body = json!({ "outcome": outcome, "comment": "as agreed", "digest": shown["approval"]["digest"] });
-        let answer = self.try_call("POST", &format!("/v1/tasks/{id}/decision"), Some(&body), None).await;
+        let body =
+            json!({ "outcome": outcome, "comment": "as agreed", "digest": shown["approval"]["digest"] });
+        let answer = self
+            .try_call("POST", &format!("/v1/tasks/{id}/decision"), Some(&body), None)
+            .await;
         answer.expect("a decision is answered")
     }
 }

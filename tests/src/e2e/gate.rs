@@ -55,7 +55,10 @@ impl Gate {
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let inner = Arc::new(Inner {
             engine: engine.to_owned(),
-            http: reqwest::Client::builder().no_proxy().build().expect("an HTTP client"),
+            http: reqwest::Client::builder()
+                .no_proxy()
+                .build()
+                .expect("an HTTP client"),
             rule: Mutex::new(None),
             held: Mutex::new(None),
             go: Notify::new(),
@@ -67,7 +70,10 @@ impl Gate {
 
     /// Holds the next call that fits: path and body.
     pub fn hold(&self, hold: Hold, fits: impl Fn(&str, &Value) -> bool + Send + 'static) {
-        *lock(&self.inner.rule) = Some(Rule { hold, fits: Box::new(fits) });
+        *lock(&self.inner.rule) = Some(Rule {
+            hold,
+            fits: Box::new(fits),
+        });
     }
 
     /// Waits until a call is held, and gives its path and body.
@@ -88,27 +94,44 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 async fn pass(State(gate): State<Arc<Inner>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, 64 * 1024 * 1024).await else { return StatusCode::BAD_REQUEST.into_response() };
-    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let Ok(body) = to_bytes(body, 64 * 1024 * 1024).await else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let path = parts
+        .uri
+        .path_and_query()
+        .map_or("/", |path| path.as_str())
+        .to_owned();
     let json: Value = serde_json::from_slice(&body).unwrap_or_default();
     let hold = {
         let mut rule = lock(&gate.rule);
         let fits = rule.as_ref().is_some_and(|rule| (rule.fits)(&path, &json));
-        if fits { rule.take().map(|rule| rule.hold) } else { None }
+        if fits {
+            rule.take().map(|rule| rule.hold)
+        } else {
+            None
+        }
     };
     if hold == Some(Hold::Before) {
         wait(&gate, &path, &json).await;
     }
-    let mut call = gate.http.request(parts.method, format!("{}{path}", gate.engine)).body(body);
+    let mut call = gate
+        .http
+        .request(parts.method, format!("{}{path}", gate.engine))
+        .body(body);
     for name in ["authorization", "content-type", "idempotency-key", "traceparent"] {
         if let Some(value) = parts.headers.get(name) {
             call = call.header(name, value);
         }
     }
     // An engine that is away or dies is a broken connection for the caller too: 502 says as much.
-    let Ok(answer) = call.send().await else { return StatusCode::BAD_GATEWAY.into_response() };
+    let Ok(answer) = call.send().await else {
+        return StatusCode::BAD_GATEWAY.into_response();
+    };
     let (status, kind) = (answer.status(), answer.headers().get("content-type").cloned());
-    let Ok(bytes) = answer.bytes().await else { return StatusCode::BAD_GATEWAY.into_response() };
+    let Ok(bytes) = answer.bytes().await else {
+        return StatusCode::BAD_GATEWAY.into_response();
+    };
     if hold == Some(Hold::After) {
         wait(&gate, &path, &json).await;
     }

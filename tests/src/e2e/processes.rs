@@ -26,11 +26,24 @@ impl Process {
     pub fn start(name: &str, command: &mut Command, logs: &Path) -> Self {
         use std::os::unix::process::CommandExt;
         let log = logs.join(format!("{name}.log"));
-        let file = File::options().create(true).append(true).open(&log).expect("a log file can be written");
+        let file = File::options()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .expect("a log file can be written");
         let errors = file.try_clone().expect("a file handle can be copied");
-        let child = command.process_group(0).stdin(Stdio::null()).stdout(file).stderr(errors).spawn();
+        let child = command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(errors)
+            .spawn();
         let child = child.unwrap_or_else(|error| panic!("{name} cannot be started: {error}"));
-        Self { name: name.to_owned(), child, log }
+        Self {
+            name: name.to_owned(),
+            child,
+            log,
+        }
     }
 
     /// `kill -9` of this process alone: its children are left to find out.
@@ -47,7 +60,10 @@ impl Process {
     /// Waits until it has ended by itself.
     pub async fn ended(&mut self) {
         let what = format!("{} to end", self.name);
-        until(&what, async || self.child.try_wait().expect("a child can be asked").map(drop)).await;
+        until(&what, async || {
+            self.child.try_wait().expect("a child can be asked").map(drop)
+        })
+        .await;
     }
 
     /// Its process id.

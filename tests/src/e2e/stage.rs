@@ -47,7 +47,13 @@ impl Stage {
             Dialect::Postgres => Some(TestDb::new(dialect).await),
         };
         let port = free_port();
-        Self { processes: Vec::new(), url: format!("http://127.0.0.1:{port}"), port, folder, database }
+        Self {
+            processes: Vec::new(),
+            url: format!("http://127.0.0.1:{port}"),
+            port,
+            folder,
+            database,
+        }
     }
 
     /// With a running engine that has deployed the example.
@@ -64,7 +70,10 @@ impl Stage {
         words.push(binary("legation").display().to_string());
         words.extend(["dev", ".", "--no-agent", "--port"].map(str::to_owned));
         words.push(self.port.to_string());
-        let database = start.database.clone().or_else(|| self.database.as_ref().map(|database| database.url.clone()));
+        let database = start
+            .database
+            .clone()
+            .or_else(|| self.database.as_ref().map(|database| database.url.clone()));
         if let Some(url) = database {
             words.extend(["--database".to_owned(), url]);
         }
@@ -81,13 +90,19 @@ impl Stage {
         let data = self.path().join(".legation-2");
         std::fs::create_dir_all(&data).expect("the folder can be written");
         for name in ["master.key", "dev.key", "worker.key", "approver.key"] {
-            std::fs::copy(self.path().join(".legation").join(name), data.join(name)).expect("a key can be copied");
+            std::fs::copy(self.path().join(".legation").join(name), data.join(name))
+                .expect("a key can be copied");
         }
         let mut command = Command::new(binary("legation"));
-        command.args(["dev", ".", "--no-agent", "--port", &port.to_string()]).current_dir(self.path());
+        command
+            .args(["dev", ".", "--no-agent", "--port", &port.to_string()])
+            .current_dir(self.path());
         command.env("LEGATION_DATA", &data);
         command.args(["--database", &self.database.as_ref().expect("PostgreSQL").url]);
-        (Process::start("engine-2", &mut command, &self.logs()), format!("http://127.0.0.1:{port}"))
+        (
+            Process::start("engine-2", &mut command, &self.logs()),
+            format!("http://127.0.0.1:{port}"),
+        )
     }
 
     /// Waits until the engine answers and has deployed the example.
@@ -116,14 +131,19 @@ impl Stage {
     #[must_use]
     pub fn key(&self, who: &str) -> String {
         let file = self.path().join(".legation").join(format!("{who}.key"));
-        std::fs::read_to_string(file).expect("the engine wrote its keys").trim().to_owned()
+        std::fs::read_to_string(file)
+            .expect("the engine wrote its keys")
+            .trim()
+            .to_owned()
     }
 
     /// The agent worker with the scripted model and the CRM as its tool server. Its leases last two seconds.
     pub fn agent(&self, url: &str) -> Process {
         let mut command = Command::new(binary("legation-agent"));
         command.args(["--lock-duration", "2000"]).current_dir(self.path());
-        command.env("LEGATION_URL", url).env("LEGATION_KEY", self.key("worker"));
+        command
+            .env("LEGATION_URL", url)
+            .env("LEGATION_KEY", self.key("worker"));
         Process::start("agent", &mut command, &self.logs())
     }
 
@@ -131,7 +151,9 @@ impl Stage {
     pub fn node(&self, script: &str, url: &str) -> Process {
         let mut command = Command::new("node");
         command.arg(script).current_dir(self.path());
-        command.env("LEGATION_URL", url).env("LEGATION_KEY", self.key("worker"));
+        command
+            .env("LEGATION_URL", url)
+            .env("LEGATION_KEY", self.key("worker"));
         Process::start(script.trim_end_matches(".mjs"), &mut command, &self.logs())
     }
 
@@ -154,7 +176,9 @@ impl Stage {
 
     fn lines(&self, name: &str) -> Vec<Value> {
         let text = std::fs::read_to_string(self.path().join(".legation").join(name)).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
+        text.lines()
+            .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+            .collect()
     }
 
     /// The engine kills itself the next time it comes to this moment.

@@ -28,11 +28,20 @@ struct Bench {
 impl Bench {
     fn new() -> Self {
         let engine = Engine::new(Place::new(Dialect::Sqlite), 1, 1);
-        Self { engine, net: Net::new(false), rng: StdRng::seed_from_u64(1) }
+        Self {
+            engine,
+            net: Net::new(false),
+            rng: StdRng::seed_from_u64(1),
+        }
     }
 
     fn doom(&self, doom: Doom) {
-        *self.engine.fates.next.lock().expect("no test has failed while it held this") = Some(doom);
+        *self
+            .engine
+            .fates
+            .next
+            .lock()
+            .expect("no test has failed while it held this") = Some(doom);
     }
 
     fn send(&mut self, call: Call) -> Outcome {
@@ -50,14 +59,26 @@ impl Bench {
             version: 1,
             business_key: Some("K-0".to_owned()),
             labels: BTreeMap::new(),
-            variables: variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            variables: variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
         };
-        self.send(Call::Start { key: "K-0".to_owned(), start: Box::new(start) })
+        self.send(Call::Start {
+            key: "K-0".to_owned(),
+            start: Box::new(start),
+        })
     }
 
     fn complaint(&mut self) {
-        let started = self.start("complaint", &[("amount", Value::from(100)), ("plan", Value::from("r"))]);
-        assert!(matches!(started, Outcome::Answer(Answer::Started { .. })), "{started:?}");
+        let started = self.start(
+            "complaint",
+            &[("amount", Value::from(100)), ("plan", Value::from("r"))],
+        );
+        assert!(
+            matches!(started, Outcome::Answer(Answer::Started { .. })),
+            "{started:?}"
+        );
     }
 
     fn fetch(&mut self, topic: &str) -> (TaskId, Caller) {
@@ -97,8 +118,19 @@ impl Bench {
             result,
             once: false,
         };
-        let record = Record { caller: lease.1.clone(), attempt: 1, single: true, steps: vec![input] };
-        self.send(Call::Run { actor: "w".to_owned(), command: Command::Steps { task: lease.0.clone(), record } })
+        let record = Record {
+            caller: lease.1.clone(),
+            attempt: 1,
+            single: true,
+            steps: vec![input],
+        };
+        self.send(Call::Run {
+            actor: "w".to_owned(),
+            command: Command::Steps {
+                task: lease.0.clone(),
+                record,
+            },
+        })
     }
 
     fn state(&mut self, task: &TaskId) -> StepState {
@@ -131,12 +163,22 @@ fn a_start_whose_commit_was_in_doubt_is_answered_once_and_for_all() {
     let mut bench = Bench::new();
     bench.doom(Doom::LostAfter);
     let started = bench.start("late", &[("amount", Value::from(100))]);
-    let Outcome::Answer(Answer::Started { id, .. }) = started else { panic!("{started:?}") };
+    let Outcome::Answer(Answer::Started { id, .. }) = started else {
+        panic!("{started:?}")
+    };
     let again = bench.start("late", &[("amount", Value::from(100))]);
-    assert!(matches!(&again, Outcome::Before(known) if *known == id.0), "{again:?}");
+    assert!(
+        matches!(&again, Outcome::Before(known) if *known == id.0),
+        "{again:?}"
+    );
     let count = bench.engine.read(async |db| {
         let mut conn = db.read().await.expect("a connection");
-        instances::count_by_status(&mut conn, PROJECT).await.expect("a query").iter().map(|(_, n)| n).sum::<i64>()
+        instances::count_by_status(&mut conn, PROJECT)
+            .await
+            .expect("a query")
+            .iter()
+            .map(|(_, n)| n)
+            .sum::<i64>()
     });
     assert_eq!(count, 1);
 }
@@ -168,7 +210,10 @@ fn a_lease_of_a_lost_commit_does_not_fence_off_the_one_that_was_given() {
     bench.doom(Doom::LostBefore);
     let lease = bench.fetch("agent");
     let answer = bench.step(&lease, StepState::Started, None);
-    assert!(matches!(&answer, Outcome::Answer(Answer::Steps { recorded, .. }) if recorded.live), "{answer:?}");
+    assert!(
+        matches!(&answer, Outcome::Answer(Answer::Steps { recorded, .. }) if recorded.live),
+        "{answer:?}"
+    );
 }
 
 /// A fetch leases a task whose tree is in memory without it: its journal must not look empty after that.
@@ -182,7 +227,10 @@ fn the_journal_is_whole_after_a_restart_and_a_fetch() {
     bench.engine.kill_and_restart();
     // An unknown task of the same tree brings the tree into memory, and nothing of the task.
     let other = InstanceId(first.0.root().to_owned()).task(99);
-    let unlock = bench.send(Call::Run { actor: "olga".to_owned(), command: Command::Unlock { task: other } });
+    let unlock = bench.send(Call::Run {
+        actor: "olga".to_owned(),
+        command: Command::Unlock { task: other },
+    });
     assert!(matches!(unlock, Outcome::Refused(_)), "{unlock:?}");
     bench.engine.pass(LOCK_MS + 1);
     let second = bench.fetch("agent");
