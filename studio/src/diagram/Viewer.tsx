@@ -47,7 +47,7 @@ export default function Viewer({ xml, marks, selected, onSelect, label }: { xml:
 
   useEffect(() => {
     if (!box.current) return;
-    const made = new NavigatedViewer({ container: box.current, bpmnRenderer: INK, textRenderer: { defaultStyle: { fontFamily: 'inherit', fontSize: 12 } } });
+    const made = new NavigatedViewer({ container: box.current, bpmnRenderer: INK, textRenderer: { defaultStyle: { fontFamily: 'Arial, "Liberation Sans", sans-serif', fontSize: 12 } } });
     viewer.current = made;
     let isGone = false;
     let isDrawn = false;

@@ -147,8 +147,9 @@ function place(shapes: Shape[], flows: Flow[], layers: Map<string, number>, from
     const chain: string[] = [];
     let last = source;
     for (let layer = (layers.get(source) ?? 0) + 1; layer < (layers.get(flow.to) ?? 0); layer++) {
-      const id = `${flow.id}@${layer}`;
-      add({ id, layer, row: 0, isBend: true });
+      // Flows to the same shape run together: one line to follow, and no rows of bends.
+      const id = `${flow.to}@${layer}`;
+      if (!cells.has(id)) add({ id, layer, row: 0, isBend: true });
       push(before, id, { id: last, rank: last === source ? rank : 0 });
       chain.push(id);
       last = id;

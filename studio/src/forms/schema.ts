@@ -34,13 +34,15 @@ export interface Field {
 export type Draft = Record<string, string | boolean | undefined>;
 
 export function fields(schema: Schema | null | undefined): Field[] {
-  return Object.entries(schema?.properties ?? {}).map(([name, property]) => ({
+  const list = Object.entries(schema?.properties ?? {}).map(([name, property]) => ({
     name,
     label: property.title ?? name,
     schema: property,
     control: control(property),
     required: schema?.required?.includes(name) ?? false,
   }));
+  // The engine answers properties by name, so the document's order is lost; what is needed comes first.
+  return list.sort((a, b) => Number(b.required) - Number(a.required));
 }
 
 function control(schema: Schema): Control {

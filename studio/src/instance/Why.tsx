@@ -57,12 +57,12 @@ function ended(instance: Instance) {
       <Time at={instance.endedAt} />, after <Took from={instance.startedAt} to={instance.endedAt} />
     </>
   );
-  if (instance.status === 'COMPLETED') return <>It is completed{took}. Nothing moves it any more.</>;
+  if (instance.status === 'COMPLETED') return <>Completed{took}. Nothing moves it any more.</>;
   const what = error ? `: ${error.message && error.message !== error.code ? error.message : error.code}${error.nodeId ? ` at ${error.nodeId}` : ''}` : '';
   return (
     <>
-      It {instance.status === 'FAILED' ? 'failed' : 'was cancelled'}
-      {what},{took}.
+      {instance.status === 'FAILED' ? 'Failed' : 'Cancelled'}
+      {what}{took}.
     </>
   );
 }

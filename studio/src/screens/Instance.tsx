@@ -86,7 +86,7 @@ function Loaded({ instance }: { instance: Instance }) {
             started <Time at={instance.startedAt} /> by {instance.startedByAgent ? `agent ${instance.startedByAgent.nodeId}` : instance.initiator}
           </span>
           <span>
-            took <Took from={instance.startedAt} to={instance.endedAt} />
+            {instance.endedAt ? 'took' : 'for'} <Took from={instance.startedAt} to={instance.endedAt} />
           </span>
           {used.input + used.output > 0 && <span className="num">{(used.input + used.output).toLocaleString('en')} tokens</span>}
           {Object.entries(instance.labels ?? {}).map(([name, value]) => (

@@ -57,6 +57,11 @@ export default function Source({ process, isNewest }: { process: Process; isNewe
       </div>
       <Editor text={text} change={setText} problems={problems} jump={jump} readOnly={false} label={`Source of ${process.key}`} />
       <Problems problems={problems} go={(line, column) => setJump({ line, column, at: Date.now() })} />
+      {deploy.data && isChanged && !deploy.data.processes.some((one) => one.changed) && (
+        <p className="banner" role="status">
+          No new version: it means the same as the deployed one.
+        </p>
+      )}
       <Refused error={deploy.error ?? check.error} />
     </div>
   );

@@ -1,0 +1,89 @@
+import { BpmnModdle } from 'bpmn-moddle';
+import { describe, expect, it } from 'vitest';
+import type { HistoryEntry } from '../api/types';
+import { passed, readGraph } from './graph';
+import { type Box, layout, withDiagram } from './layout';
+
+const XML = `<?xml version="1.0" encoding="UTF-8"?>
+<bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL" xmlns:bpmndi="http://www.omg.org/spec/BPMN/20100524/DI" xmlns:dc="http://www.omg.org/spec/DD/20100524/DC" xmlns:di="http://www.omg.org/spec/DD/20100524/DI" xmlns:legation="urn:legation:bpmn:1" id="_definitions" targetNamespace="urn:legation:bpmn:1">
+  <bpmn:process id="p" isExecutable="true">
+    <bpmn:startEvent id="_start"/>
+    <bpmn:userTask id="read" name="Read &lt;it&gt;"/>
+    <bpmn:exclusiveGateway id="_outcome_read" legation:outcomesOf="read"/>
+    <bpmn:boundaryEvent id="_expired_read" name="P5D" attachedToRef="read">
+      <bpmn:timerEventDefinition/>
+    </bpmn:boundaryEvent>
+    <bpmn:serviceTask id="file" name="File"/>
+    <bpmn:endEvent id="refused"/>
+    <bpmn:endEvent id="done"/>
+    <bpmn:sequenceFlow id="f1" sourceRef="_start" targetRef="read"/>
+    <bpmn:sequenceFlow id="f2" sourceRef="read" targetRef="_outcome_read"/>
+    <bpmn:sequenceFlow id="f3" sourceRef="_outcome_read" targetRef="file" name="Sign"/>
+    <bpmn:sequenceFlow id="f4" sourceRef="_outcome_read" targetRef="refused" name="Refuse"/>
+    <bpmn:sequenceFlow id="f5" sourceRef="_expired_read" targetRef="refused"/>
+    <bpmn:sequenceFlow id="f6" sourceRef="file" targetRef="done"/>
+    <bpmn:sequenceFlow id="f7" sourceRef="_outcome_read" targetRef="read" name="Again"/>
+  </bpmn:process>
+</bpmn:definitions>`;
+
+const entered = (nodeId: string, from?: string) => ({ type: 'NODE_ENTERED', nodeId, data: { from } }) as unknown as HistoryEntry;
+
+describe('the graph', () => {
+  it('reads shapes, flows and escaped names', () => {
+    const graph = readGraph(XML);
+    expect(graph.process).toBe('p');
+    expect(graph.shapes.find((shape) => shape.id === 'read')?.name).toBe('Read <it>');
+    expect(graph.flows).toHaveLength(7);
+    expect(graph.hasDiagram).toBe(false);
+  });
+  it('marks the gateway that the document only implies', () => {
+    const taken = passed(readGraph(XML), [entered('read'), entered('file', 'read')]);
+    expect([...taken].sort()).toEqual(['_outcome_read', '_start', 'f1', 'f2', 'f3', 'file', 'read']);
+  });
+  it('marks each branch of a fork, and nothing that was not taken', () => {
+    const graph = readGraph(XML);
+    expect(passed(graph, [entered('read')]).has('f4')).toBe(false);
+    expect(passed(graph, []).size).toBe(0);
+  });
+});
+
+describe('the layout', () => {
+  const graph = readGraph(XML);
+  const { boxes, ways } = layout(graph);
+  const box = (id: string) => boxes.get(id) as Box;
+
+  it('draws every shape and every flow', () => {
+    expect([...boxes.keys()].sort()).toEqual(graph.shapes.map((shape) => shape.id).sort());
+    for (const flow of graph.flows) expect((ways.get(flow.id) ?? []).length).toBeGreaterThan(1);
+  });
+  it('puts no shape on another', () => {
+    const main = graph.shapes.filter((shape) => !shape.host).map((shape) => box(shape.id));
+    for (const [index, a] of main.entries()) {
+      for (const b of main.slice(index + 1)) {
+        const apart = a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
+        expect(apart).toBe(true);
+      }
+    }
+  });
+  it('goes from left to right, with the usual path in one row', () => {
+    const middle = (id: string) => box(id).y + box(id).height / 2;
+    const path = ['_start', 'read', '_outcome_read', 'file', 'done'];
+    for (const [index, id] of path.entries()) {
+      expect(middle(id)).toBe(middle('_start'));
+      if (index > 0) expect(box(id).x).toBeGreaterThan(box(path[index - 1] as string).x);
+    }
+  });
+  it('draws ways of right angles only', () => {
+    for (const points of ways.values()) {
+      for (const [index, point] of points.entries()) {
+        const before = points[index - 1];
+        if (before) expect(before[0] === point[0] || Math.abs(before[1] - point[1]) < 1).toBe(true);
+      }
+    }
+  });
+  it('gives BPMN that bpmn-moddle reads without a warning', async () => {
+    const { warnings, rootElement } = await new BpmnModdle().fromXML(withDiagram(XML, graph));
+    expect(warnings).toEqual([]);
+    expect((rootElement as unknown as { diagrams: unknown[] }).diagrams).toHaveLength(1);
+  });
+});

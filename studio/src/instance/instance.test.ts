@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import type { HistoryEntry, HumanTask, TaskJournal } from '../api/types';
+import { duration, relative } from '../ui/time';
+import { answered, asked, result, tokens } from './journal';
+import { lanes } from './timeline';
+import { sentence } from './Why';
+
+const T = Date.parse('2026-11-30T06:00:00.000Z');
+const at = (ms: number) => new Date(T + ms).toISOString();
+const event = (ms: number, type: string, nodeId: string | undefined, data: object = {}) => ({ revision: 1, index: 0, at: at(ms), type, nodeId, data }) as HistoryEntry;
+
+describe('the timeline', () => {
+  const history = [
+    event(0, 'NODE_ENTERED', 'triage', { token: 1 }),
+    event(0, 'TASK_CREATED', 'triage'),
+    event(900, 'NODE_ENTERED', 'ask', { token: 1, from: 'triage' }),
+    event(900, 'NODE_WAITS', 'ask', { for: 'HUMAN' }),
+  ];
+  it('has a lane for each node, and what goes on ends now', () => {
+    const [triage, ask] = lanes(history, [], [], T + 2_000);
+    expect(triage).toMatchObject({ node: 'triage', stretches: [{ kind: 'worker', from: T, to: T + 900 }] });
+    expect(ask).toMatchObject({ node: 'ask', stretches: [{ kind: 'person', from: T + 900, to: T + 2_000 }] });
+  });
+  it('lays the steps of the journal and approvals over the wait for a worker', () => {
+    const journal = [{ task: { nodeId: 'triage' }, steps: [{ kind: 'MODEL', sequence: 1, toolRef: 'model:m', startedAt: at(100), endedAt: at(300) }] }] as unknown as TaskJournal[];
+    const people = [{ kind: 'approval', nodeId: 'triage', title: 'Approve', createdAt: at(300), endedAt: at(800) }] as unknown as HumanTask[];
+    const kinds = lanes(history, journal, people, T + 2_000)[0]?.stretches.map((one) => one.kind);
+    expect(kinds).toEqual(['worker', 'model', 'person']);
+  });
+  it('shows an incident and what follows its retry', () => {
+    const stuck = [event(0, 'NODE_ENTERED', 'rule', { token: 1 }), event(0, 'NODE_STUCK', 'rule'), event(500, 'NODE_RETRIED', 'rule'), event(600, 'TOKEN_ENDED', 'rule')];
+    expect(lanes(stuck, [], [], T + 1_000)[0]?.stretches.map((one) => [one.kind, one.to - one.from])).toEqual([['incident', 500], ['engine', 100]]);
+  });
+});
+
+describe('the journal', () => {
+  const turn = { kind: 'MODEL', request: { added: [{ role: 'user', text: ' Hello\n' }, { role: 'answer', step: 2 }] }, result: { text: '', calls: [{ tool: 'a__b', arguments: {} }], model: 'm', usage: { inputTokens: 5, outputTokens: 2 } } };
+  it('tells what was asked and what the model wanted', () => {
+    expect(asked(turn as never)).toEqual(['Hello']);
+    expect(answered(turn as never)).toMatchObject({ text: undefined, calls: [{ tool: 'a__b' }], input: 5, output: 2 });
+    expect(tokens([{ steps: [turn, { kind: 'TOOL' }] }] as never)).toEqual({ input: 5, output: 2 });
+  });
+  it('unwraps the JSON in a text answer, and leaves text that only looks like it', () => {
+    expect(result({ result: { text: '{"id":"C-1"}' } } as never)).toEqual({ id: 'C-1' });
+    expect(result({ result: { text: '[not json' } } as never)).toBe('[not json');
+  });
+});
+
+describe('words', () => {
+  it('leave out what is shown live or meant for the command line', () => {
+    const wait = { nodeId: 'n', kind: 'APPROVAL', text: 'step 4 (delegate:large_payout) waits 7s for an approval of finance; legation approve x.h5' };
+    expect(sentence(wait as never)).toBe('step 4 (delegate:large_payout) waits for an approval of finance');
+    expect(sentence({ nodeId: 'n', kind: 'INCIDENT', text: 'held for 9s by incident x.n3 (CODE: words); remove the cause' } as never)).toBe('held by incident x.n3 (CODE: words)');
+  });
+  it('say times as people do', () => {
+    expect(relative(at(0), T + 5_000)).toBe('just now');
+    expect(relative(at(0), T + 3 * 60_000)).toBe('3 min. ago');
+    expect(relative(at(2 * 86_400_000), T)).toBe('in 2 days');
+    expect([340, 4_200, 185_000, 7_800_000, 273_600_000].map(duration)).toEqual(['340 ms', '4.2 s', '3 min 5 s', '2 h 10 min', '3 d 4 h']);
+  });
+});
