@@ -1,5 +1,5 @@
-//! Where the binaries are: beside the test that runs. `cargo test --workspace` has built them; when one is missing it
-//! is built here, once.
+//! Where the binaries and examples are: beside the test that runs. `cargo test --workspace` has built them; when one
+//! is missing it is built here, once.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,15 +12,30 @@ use std::sync::OnceLock;
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
     static BUILT: OnceLock<()> = OnceLock::new();
-    let path = folder().join(name);
+    built(
+        folder().join(name),
+        &BUILT,
+        &["build", "-p", "legation-server", "-p", "legation-agent-worker"],
+    )
+}
+
+/// The path of an example of the worker SDK.
+///
+/// # Panics
+/// When it is missing and cannot be built.
+#[must_use]
+pub fn example(name: &str) -> PathBuf {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    let path = folder().join("examples").join(name);
+    built(path, &BUILT, &["build", "-p", "legation-worker", "--examples"])
+}
+
+fn built(path: PathBuf, once: &OnceLock<()>, words: &[&str]) -> PathBuf {
     if !path.exists() {
-        BUILT.get_or_init(build);
+        once.get_or_init(|| build(words));
     }
-    assert!(
-        path.exists(),
-        "{} is missing: cargo build -p legation-server -p legation-agent-worker",
-        path.display()
-    );
+    let command = words.join(" ");
+    assert!(path.exists(), "{} is missing: cargo {command}", path.display());
     path
 }
 
@@ -33,10 +48,10 @@ fn folder() -> PathBuf {
         .to_owned()
 }
 
-fn build() {
+fn build(words: &[&str]) {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["build", "-p", "legation-server", "-p", "legation-agent-worker"])
+        .args(words)
         .current_dir(workspace())
         .status()
         .expect("cargo can be run");
@@ -44,7 +59,11 @@ fn build() {
 }
 
 /// The root of the workspace.
-pub(super) fn workspace() -> &'static Path {
+///
+/// # Panics
+/// Never: the crate lies one level below it.
+#[must_use]
+pub fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("the crate is one level down")

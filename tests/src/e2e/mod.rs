@@ -4,11 +4,13 @@
 mod binaries;
 mod client;
 mod gate;
+pub mod model;
 mod processes;
 mod stage;
 mod wait;
+mod workers;
 
-pub use binaries::binary;
+pub use binaries::{binary, example, workspace};
 pub use client::{Answer, Client};
 pub use gate::{Gate, Hold};
 pub use processes::{Process, free_port};

@@ -143,7 +143,9 @@ impl Stage {
         command.args(["--lock-duration", "2000"]).current_dir(self.path());
         command
             .env("LEGATION_URL", url)
-            .env("LEGATION_KEY", self.key("worker"));
+            .env("LEGATION_KEY", self.key("worker"))
+            .env("FAKE_KEY", "fake-key-0123456789")
+            .env_remove("LEGATION_MODEL");
         Process::start("agent", &mut command, &self.logs())
     }
 
@@ -199,7 +201,7 @@ impl Stage {
         self.folder.path()
     }
 
-    fn logs(&self) -> PathBuf {
+    pub(super) fn logs(&self) -> PathBuf {
         self.path().join("logs")
     }
 }

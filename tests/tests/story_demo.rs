@@ -1,0 +1,1 @@
+//! `make demo`, as a newcomer runs it.
