@@ -6,9 +6,11 @@ use legation_kernel::instance::{Instance, Status};
 use legation_kernel::task;
 use legation_language::canonical;
 use legation_server::app::App;
+use legation_store::incidents::{self, IncidentFilter};
 use legation_store::{Conn, Db};
 
 use super::check::Tree;
+use super::engine::PROJECT;
 use super::look;
 
 /// Status, variables and children; failed children once however often they were tried.
@@ -48,6 +50,54 @@ async fn one(app: &App, conn: &mut Conn, instance: &Instance) -> String {
         instance.process,
         instance.status.as_str()
     )
+}
+
+/// What happened on the way that a run without accidents does not see.
+pub async fn reached(db: &Db, trees: &[Tree]) -> BTreeMap<String, u32> {
+    let mut reached: BTreeMap<String, u32> = BTreeMap::new();
+    let mut count = |what: String, times: usize| {
+        *reached.entry(what).or_default() += u32::try_from(times).unwrap_or(u32::MAX);
+    };
+    for file in trees.iter().flat_map(|tree| tree.files.values()).flatten() {
+        count("attempts".to_owned(), file.task.attempt as usize - 1);
+        count(
+            "late results".to_owned(),
+            file.steps
+                .iter()
+                .filter(|step| step.late_result.is_some())
+                .count(),
+        );
+        count(
+            "reused steps".to_owned(),
+            file.steps
+                .iter()
+                .filter(|step| step.reused_from.is_some())
+                .count(),
+        );
+        count(
+            "steps granted again".to_owned(),
+            file.steps
+                .iter()
+                .filter(|step| !step.earlier_grants.is_empty())
+                .count(),
+        );
+    }
+    let mut conn = db.read().await.expect("a connection");
+    let filter = IncidentFilter {
+        project: PROJECT.to_owned(),
+        limit: 1_000,
+        ..IncidentFilter::default()
+    };
+    for row in incidents::list(&mut conn, &filter).await.expect("a query") {
+        count(format!("{} {}", row.kind, row.code), 1);
+    }
+    let over = trees.iter().flat_map(|tree| tree.instances.values());
+    count(
+        "cancelled".to_owned(),
+        over.filter(|instance| instance.status == Status::Cancelled)
+            .count(),
+    );
+    reached
 }
 
 /// What is still open, to find out why.

@@ -123,6 +123,8 @@ impl Engine {
                 let mut parts =
                     Parts::new(db, self.clock.clone(), Chance::seeded(seed), Master::new([7; 32]));
                 parts.faults = Some(self.fates.clone());
+                // Few transitions a command: the rest follows as commands of its own, which may be lost like any.
+                parts.budget = [1, 3, 1_000][(self.seed % 3) as usize];
                 App::start(parts)
             });
             apps.push(app);

@@ -12,6 +12,7 @@ mod ledger;
 mod look;
 mod people;
 mod run;
+mod said;
 mod stale;
 #[cfg(test)]
 mod tests;

@@ -5,8 +5,6 @@ use std::sync::atomic::Ordering;
 
 use legation_kernel::commands::{Answer, Command, StartInstance};
 use legation_kernel::ids::InstanceId;
-use legation_kernel::journal::StepState;
-use legation_kernel::task::TaskState;
 use legation_store::Dialect;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -15,6 +13,7 @@ use super::calls::{Call, Net, Outcome};
 use super::check::{self, Tree};
 use super::engine::{Engine, PROJECT, Place};
 use super::ledger::Ledger;
+use super::said::Said;
 use super::worker::{Around, LOCK_MS, Worker};
 use super::world::{self, Start};
 use super::{look, people};
@@ -32,8 +31,10 @@ pub struct Report {
     /// Those whose end depends on what was faster.
     pub open: BTreeSet<String>,
     pub commits: u32,
-    /// Commits that broke.
+    /// Commits that broke, and engines that died between two.
     pub broken: u32,
+    /// What happened how often, to see that the simulation still reaches it.
+    pub reached: BTreeMap<String, u32>,
     pub calls: u32,
 }
 
@@ -49,22 +50,10 @@ pub struct Run {
     started: HashMap<String, String>,
     workers: Vec<Worker>,
     /// What was answered, to be found in the database (I3).
-    said: Vec<Said>,
+    said: Said,
     restarts: u32,
-}
-
-enum Said {
-    Step {
-        task: legation_kernel::ids::TaskId,
-        attempt: u32,
-        sequence: u32,
-        state: StepState,
-    },
-    Closed {
-        task: legation_kernel::ids::TaskId,
-        lease: u32,
-        state: TaskState,
-    },
+    /// Fetches in a row that found nothing.
+    idle: u32,
 }
 
 impl Run {
@@ -86,8 +75,9 @@ impl Run {
             starts,
             started: HashMap::new(),
             workers: ["w1", "w2", "w3"].into_iter().map(Worker::new).collect(),
-            said: Vec::new(),
+            said: Said::default(),
             restarts: 0,
+            idle: 0,
         }
     }
 
@@ -95,6 +85,9 @@ impl Run {
     /// What does not hold.
     pub fn run_on(mut self) -> Result<Report, String> {
         if self.rough {
+            for _ in 0..2 * self.starts.len() {
+                self.start()?;
+            }
             for _ in 0..ROUGH {
                 self.accident()?;
             }
@@ -106,7 +99,7 @@ impl Run {
         }
         self.calm()?;
         let trees = check::check(&mut self.engine)?;
-        self.is_kept()?;
+        self.said.is_kept(&mut self.engine)?;
         if let [first, ..] = self.ledger.twice().as_slice() {
             return Err(format!("paid twice: {first}"));
         }
@@ -114,6 +107,10 @@ impl Run {
     }
 
     fn accident(&mut self) -> Result<(), String> {
+        if self.idle >= 3 {
+            self.idle = 0;
+            return self.something_else();
+        }
         match self.rng.random_range(0..100) {
             0..46 => self.work(1)?,
             46..58 => self.work(3)?,
@@ -145,6 +142,20 @@ impl Run {
             self.engine.settle();
         }
         Ok(())
+    }
+
+    /// Workers have nothing to do: somebody else acts, or time passes.
+    fn something_else(&mut self) -> Result<(), String> {
+        match self.rng.random_range(0..4) {
+            0 => self.people(),
+            1 => self.operate(),
+            2 => self.start(),
+            _ => {
+                let ms = self.rng.random_range(500..20_000);
+                self.engine.pass(ms);
+                Ok(())
+            }
+        }
     }
 
     /// Nothing goes wrong any more: everything comes to its end.
@@ -217,7 +228,11 @@ impl Run {
             if std::env::var_os("SIM_TRACE").is_some() {
                 eprintln!("{place} {call:?}\n    -> {outcome:?}");
             }
-            self.note(&call, &outcome);
+            self.idle = match &outcome {
+                Outcome::Claimed(claimed) if claimed.is_empty() => self.idle + 1,
+                _ => 0,
+            };
+            self.said.note(&call, &outcome);
             let mut around = Around {
                 engine: &mut self.engine,
                 rng: &mut self.rng,
@@ -318,90 +333,13 @@ impl Run {
         let Some((call, outcome)) = self.net.deliver(&mut self.engine, &mut self.rng) else {
             return Ok(());
         };
-        self.note(&call, &outcome);
+        self.said.note(&call, &outcome);
         super::stale::unchanged(&mut self.engine, &before, &call)?;
         match &call {
             Call::Fetch(_) | Call::Start { .. } => Ok(()),
             Call::Run { actor, .. } if actor.starts_with('w') => Ok(()),
             Call::Run { .. } => expected(&call, &outcome),
         }
-    }
-
-    fn note(&mut self, call: &Call, outcome: &Outcome) {
-        let (Call::Run { command, .. }, Outcome::Answer(answer)) = (call, outcome) else {
-            return;
-        };
-        match (command, answer) {
-            (Command::Steps { task, record }, Answer::Steps { recorded, .. }) => {
-                self.said.extend(recorded.steps.iter().map(|step| Said::Step {
-                    task: task.clone(),
-                    attempt: record.attempt,
-                    sequence: step.sequence,
-                    state: step.state,
-                }));
-            }
-            (_, Answer::Closed { state, .. }) => {
-                if let Some((task, lease)) = super::stale::lease_of(call) {
-                    self.said.push(Said::Closed {
-                        task,
-                        lease: lease.0,
-                        state: *state,
-                    });
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// I3: everything that was answered is in the database.
-    fn is_kept(&mut self) -> Result<(), String> {
-        let said = &self.said;
-        self.engine.read(async |db| {
-            let mut conn = db.read().await.expect("a connection");
-            for one in said {
-                match one {
-                    Said::Step {
-                        task,
-                        attempt,
-                        sequence,
-                        state,
-                    } => {
-                        let file = look::file(&mut conn, task).await;
-                        let Some(step) = file.step(*attempt, *sequence) else {
-                            return Err(format!(
-                                "I3: step {attempt}/{sequence} of {task} was answered and is gone"
-                            ));
-                        };
-                        let final_ = matches!(
-                            state,
-                            StepState::Completed | StepState::Failed | StepState::Rejected
-                        );
-                        if final_ && step.state != *state {
-                            return Err(format!(
-                                "I3: step {sequence} of {task} was {state:?} and is {:?}",
-                                step.state
-                            ));
-                        }
-                    }
-                    Said::Closed { task, lease, state } => {
-                        let file = look::file(&mut conn, task).await;
-                        let known = file
-                            .task
-                            .closing
-                            .as_ref()
-                            .is_some_and(|closing| closing.lease_no >= *lease);
-                        let over = *state == TaskState::Completed && file.task.retired.is_none();
-                        if !known || over {
-                            return Err(format!(
-                                "I3: lease {lease} of {task} was answered {state:?}: {:?}",
-                                file.task
-                            ));
-                        }
-                    }
-                }
-            }
-            Ok(())
-        })
     }
 
     fn around(&mut self) -> Around<'_> {
@@ -424,6 +362,7 @@ impl Run {
             end.push_str(&format!("\n  paid {:?}", self.ledger.of(&tree.business_key)));
             ends.insert(tree.business_key.clone(), end);
         }
+        let reached = self.engine.read(async |db| super::end::reached(db, trees).await);
         let open = self
             .starts
             .iter()
@@ -433,6 +372,7 @@ impl Run {
         Ok(Report {
             ends,
             open,
+            reached,
             commits: self.engine.fates.commits.load(Ordering::Relaxed),
             broken: self.engine.fates.broken.load(Ordering::Relaxed) + self.restarts,
             calls: self.net.sent,

@@ -219,7 +219,7 @@ impl Held {
                 reason: Some("later".to_owned()),
             }),
             // Only where no `on_error` would take another way.
-            10..12 if ["agent", "pay", "plain"].contains(&self.topic.as_str()) => Some(self.fail(&caller)),
+            10..14 if ["agent", "pay", "plain"].contains(&self.topic.as_str()) => Some(self.fail(&caller)),
             _ => None,
         }
     }

@@ -178,17 +178,19 @@ pub struct Start {
 }
 
 const PLANS: [&str; 8] = ["rd", "bt|d", "pl", "rr|dd|b", "btpdl", "t|t", "d|d", "r|b|t|d|p"];
-const PROCESSES: [&str; 10] = [
+const PROCESSES: [&str; 12] = [
     "complaint",
     "complaint",
     "complaint",
+    "complaint",
+    "complaint",
+    "order",
     "order",
     "errand",
     "mishap",
     "late",
     "race",
-    "order",
-    "complaint",
+    "errand",
 ];
 
 /// What a seed starts.
