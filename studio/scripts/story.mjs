@@ -114,7 +114,7 @@ try {
   await page.keyboard.type('      description: The books are closed.', { delay: 1 });
   await see('No errors');
   await page.getByRole('button', { name: 'Deploy as a new version' }).click();
-  await see('version 2 (newest)');
+  await page.waitForFunction(() => document.querySelector('label.inline select')?.value === '2');
   await see('As deployed');
   done('and a good document is deployed');
 

@@ -108,7 +108,7 @@ export default function Viewer({ xml, marks, selected, onSelect, label }: { xml:
   if (failed) return <p className="state" role="alert">The diagram cannot be drawn: {failed}</p>;
   return (
     <div className="diagram">
-      <div ref={box} className="diagram-canvas" role="img" aria-label={`${label}: ${names.join(', ')}`} />
+      <div ref={box} className="diagram-canvas" role="group" aria-label={`${label}: ${names.join(', ')}`} />
       <div className="diagram-tools">
         <button type="button" aria-label="Zoom in" onClick={() => zoom(1.25)}>
           +
@@ -126,6 +126,9 @@ export default function Viewer({ xml, marks, selected, onSelect, label }: { xml:
 
 /** All of it, but never larger than life. */
 function fit(canvas: Canvas) {
+  const { outer, inner } = canvas.viewbox();
+  // Hidden, or on its way out: there is nothing to fit into.
+  if (!(outer.width > 0 && outer.height > 0 && inner.width > 0 && inner.height > 0)) return;
   canvas.zoom('fit-viewport', 'auto');
   const level = canvas.zoom();
   canvas.zoom(Math.min(1, level * 0.94), 'auto');

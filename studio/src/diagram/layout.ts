@@ -56,12 +56,17 @@ export function layout(graph: Graph): Layout {
 
   const ways = new Map<string, Point[]>();
   const tracks = columns.map(() => 0);
-  const nextTrack = (layer: number, before = false) => {
+  const shared = new Map<string, number>();
+  const nextTrack = (layer: number, to: string) => {
     const column = columns[layer];
     if (!column) return 0;
-    if (before) return column.x - 22;
+    const known = shared.get(`${layer} ${to}`);
+    if (known !== undefined) return known;
     tracks[layer] = ((tracks[layer] ?? 0) + 1) % 4;
-    return column.x + column.width + 18 + (tracks[layer] ?? 0) * TRACK;
+    const x = column.x + column.width + 18 + (tracks[layer] ?? 0) * TRACK;
+    // Flows to the same shape run together.
+    shared.set(`${layer} ${to}`, x);
+    return x;
   };
   for (const flow of forward) ways.set(flow.id, way(flow, chains.get(flow.id) ?? [], { boxes, cells, columns, nextTrack, layers, hostOf }));
   let lane = 0;
@@ -207,7 +212,7 @@ function sitOnHosts(shapes: Shape[], boxes: Map<string, Box>) {
 interface Drawing {
   boxes: Map<string, Box>;
   columns: Column[];
-  nextTrack: (layer: number, before?: boolean) => number;
+  nextTrack: (layer: number, to: string) => number;
   layers: Map<string, number>;
   hostOf: Map<string, string>;
 }
@@ -230,7 +235,7 @@ function way(flow: Flow, chain: string[], drawing: Drawing & { cells: Map<string
   const stops = [...chain.map((id) => rowY(cells.get(id)?.row ?? 0)), target.y + target.height / 2];
   for (const stop of stops) {
     if (Math.abs(stop - y) > 1) {
-      const x = nextTrack(layer);
+      const x = nextTrack(layer, flow.to);
       points.push([x, y], [x, stop]);
       y = stop;
     }
@@ -240,14 +245,14 @@ function way(flow: Flow, chain: string[], drawing: Drawing & { cells: Map<string
   return straight(points);
 }
 
-function wayBack(flow: Flow, lane: number, { boxes, nextTrack, layers, hostOf }: Drawing): Point[] {
+function wayBack(flow: Flow, lane: number, { boxes, columns, nextTrack, layers, hostOf }: Drawing): Point[] {
   const source = boxes.get(flow.from);
   const target = boxes.get(flow.to);
   if (!source || !target) return [];
   const isBoundary = hostOf.get(flow.from) !== flow.from;
   const top = -70 - lane * 16;
-  const out = nextTrack(layers.get(hostOf.get(flow.from) ?? flow.from) ?? 0);
-  const into = nextTrack(layers.get(flow.to) ?? 0, true) - lane * 4;
+  const out = nextTrack(layers.get(hostOf.get(flow.from) ?? flow.from) ?? 0, flow.to);
+  const into = (columns[layers.get(flow.to) ?? 0]?.x ?? 0) - 22 - lane * 4;
   const middle = target.y + target.height / 2;
   const start: Point[] = isBoundary
     ? [
@@ -287,7 +292,7 @@ function labelsOf(graph: Graph, boxes: Map<string, Box>, ways: Map<string, Point
   for (const shape of graph.shapes) {
     const box = boxes.get(shape.id);
     if (!box || shape.name === '' || size(shape).width > 60) continue;
-    const width = Math.min(120, Math.max(40, shape.name.length * 6.2));
+    const width = Math.min(130, Math.max(40, shape.name.length * 7.5));
     const isBoundary = shape.host !== undefined;
     const x = isBoundary ? box.x - width - 2 : box.x + box.width / 2 - width / 2;
     const y = isBoundary ? box.y + box.height - 12 : shape.type.endsWith('Gateway') ? box.y - 20 : box.y + box.height + 5;

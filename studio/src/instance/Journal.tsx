@@ -23,7 +23,7 @@ function TaskConversation({ journal, people }: { journal: TaskJournal; people: H
   return (
     <section className="conversation" aria-label={`Work on ${task.nodeId}`}>
       <header>
-        <h3>{task.nodeId}</h3>
+        <h2>{task.nodeId}</h2>
         <span className="muted">
           topic <code>{task.topic}</code>
         </span>
