@@ -114,8 +114,10 @@ pub fn record(
     for input in &record.steps {
         match draft.step(input) {
             Ok(answer) => steps.push(answer),
-            Err(Stop::Rejected(refusal)) if refusal.code == "STEP_LIMIT" && file.task.incident.is_none() => {
-                return Ok(stop_at_limit(cx, file, *refusal, numbers, out));
+            Err(Stop::Rejected(refusal)) if refusal.code == "STEP_LIMIT" => {
+                let stopped = draft.stop_at_limit(*refusal);
+                draft.keep(file, numbers, out);
+                return Ok(stopped);
             }
             Err(stop) => return Err(stop),
         }
@@ -124,37 +126,14 @@ pub fn record(
     let recorded = Recorded {
         steps,
         changed: draft.file != *file,
-        children: draft.children,
+        children: std::mem::take(&mut draft.children),
         task_incident: draft.task_incident,
         parked,
         live: draft.live,
         refusal: None,
     };
-    *file = draft.file;
-    *numbers = draft.numbers;
-    out.append(&mut draft.out);
+    draft.keep(file, numbers, out);
     Ok(recorded)
-}
-
-/// At the limit of steps somebody has to look: an incident, not a dead end (core §4).
-fn stop_at_limit(
-    cx: &JournalContext<'_>,
-    file: &mut TaskFile,
-    refusal: Rejection,
-    numbers: &mut u32,
-    out: &mut Vec<Effect>,
-) -> Recorded {
-    hold(file, refusal.code, refusal.message.clone(), cx.now, numbers, out);
-    end_lease(file, cx.now);
-    Recorded {
-        steps: Vec::new(),
-        children: Vec::new(),
-        changed: true,
-        task_incident: true,
-        parked: false,
-        live: true,
-        refusal: Some(refusal),
-    }
 }
 
 impl Draft<'_> {
@@ -239,6 +218,32 @@ impl Draft<'_> {
             Some(code) if same => states::refusal(code, input.sequence),
             Some(_) | None => divergent(input.sequence),
         }
+    }
+
+    /// At the limit of steps somebody has to look: an incident, not a dead end (core §4). What the call told before
+    /// the step that is too many stays: a known outcome is never thrown away.
+    fn stop_at_limit(&mut self, refusal: Rejection) -> Recorded {
+        let (now, message) = (self.cx.now, refusal.message.clone());
+        if self.file.task.incident.is_none() {
+            hold(&mut self.file, refusal.code, message, now, &mut self.numbers, &mut self.out);
+        }
+        end_lease(&mut self.file, now);
+        Recorded {
+            steps: Vec::new(),
+            children: std::mem::take(&mut self.children),
+            changed: true,
+            task_incident: true,
+            parked: false,
+            live: true,
+            refusal: Some(refusal),
+        }
+    }
+
+    /// Takes the decided call over.
+    fn keep(self, file: &mut TaskFile, numbers: &mut u32, out: &mut Vec<Effect>) {
+        *file = self.file;
+        *numbers = self.numbers;
+        out.extend(self.out);
     }
 
     /// The engine parks by itself when the call of the live lease leaves nothing granted and something waiting.

@@ -171,6 +171,21 @@ fn d36_the_step_limit_opens_an_incident_that_holds_the_task() {
     assert_eq!(bench.state(1), StepState::Completed, "what runs may still report");
 }
 
+/// A known outcome is never thrown away: what a batch tells before the step that is too many is recorded.
+#[test]
+fn d36_a_batch_that_reaches_the_step_limit_keeps_the_results_it_brought() {
+    let mut bench = Bench::new();
+    bench.agent.max_steps = 2;
+    let caller = bench.lease("w1");
+    bench.batch(&caller, vec![read(1), read(2)]).unwrap();
+    let batch = vec![done(read(1), Value::from("gold")), read(3), done(read(2), Value::Null)];
+    let recorded = bench.batch(&caller, batch).unwrap();
+    assert_eq!(recorded.refusal.unwrap().code, "STEP_LIMIT");
+    assert_eq!((bench.state(1), bench.result(1)), (StepState::Completed, Value::from("gold")));
+    assert_eq!(bench.state(2), StepState::Started);
+    assert_eq!(bench.incidents().len(), 1);
+}
+
 #[test]
 fn d36_a_full_journal_takes_results_and_no_more_steps() {
     let mut bench = Bench::new();
