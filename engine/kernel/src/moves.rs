@@ -57,9 +57,11 @@ impl<'w, 'a> Moves<'w, 'a> {
         self.touched
     }
 
+    /// The time of the command. Times within an instance never go back, whatever another engine's clock said
+    /// before (core §2, "Time").
     #[must_use]
     pub fn now(&self) -> i64 {
-        self.work.env.now
+        self.work.env.now.max(self.touched.instance.updated_at)
     }
 
     #[must_use]
@@ -105,7 +107,7 @@ impl<'w, 'a> Moves<'w, 'a> {
         let number = self.number();
         let id = self.touched.instance.id.task(number);
         let inputs = inputs.map(|value| {
-            if !is_longer_than(&value, INLINE_LIMIT) && !self.has_sensitive() {
+            if !is_longer_than(&value, INLINE_LIMIT) && !self.holds_secrets() {
                 return Content::Inline(value);
             }
             let (reference, new) = payload(id.as_str(), value);
@@ -146,9 +148,9 @@ impl<'w, 'a> Moves<'w, 'a> {
         self.emit(Event::TaskCreated { token, task: number, topic: topic.to_owned() });
     }
 
-    /// Whether any variable is sensitive: then a task's inputs, which may hold it, are kept as a payload.
-    fn has_sensitive(&self) -> bool {
-        self.touched.instance.variables().values().any(|variable| variable.sensitive)
+    /// Whether values of this instance may stand in no row.
+    pub(crate) fn holds_secrets(&self) -> bool {
+        self.touched.instance.holds_secrets(&self.definition)
     }
 
     /// A fresh local number.
@@ -169,7 +171,8 @@ impl<'w, 'a> Moves<'w, 'a> {
 
     /// Takes an event into the state and the history.
     pub fn emit(&mut self, event: Event) {
-        apply(&mut self.touched.instance, &event, self.work.env.now);
+        let now = self.now();
+        apply(&mut self.touched.instance, &event, now);
         self.touched.events.push(event);
     }
 
@@ -228,9 +231,10 @@ impl<'w, 'a> Moves<'w, 'a> {
         }
     }
 
-    /// A value as the row holds it: large and sensitive ones become payloads of this instance.
-    pub fn content(&mut self, value: Value, sensitive: bool) -> Content {
-        if !sensitive && !is_longer_than(&value, INLINE_LIMIT) {
+    /// A value as the row holds it: large ones become payloads of this instance, and every one of an instance that
+    /// has something sensitive.
+    pub fn content(&mut self, value: Value) -> Content {
+        if !is_longer_than(&value, INLINE_LIMIT) && !self.holds_secrets() {
             return Content::Inline(value);
         }
         let (reference, new) = payload(self.touched.instance.id.as_str(), value);
@@ -247,10 +251,10 @@ impl<'w, 'a> Moves<'w, 'a> {
     /// Writes a variable of scope 0.
     pub fn set(&mut self, name: &str, value: Value, locked: bool, source: &Source) {
         let known = self.touched.instance.variables().get(name);
-        let declared = self.definition.variables.iter().find(|declared| declared.name == name);
-        let sensitive = known.is_some_and(|v| v.sensitive) || declared.is_some_and(|d| d.sensitive);
+        let mut declared = self.definition.variables.iter().chain(&self.definition.outputs);
+        let sensitive = known.is_some_and(|v| v.sensitive) || declared.any(|d| d.name == name && d.sensitive);
         let locked = locked || known.is_some_and(|v| v.locked);
-        let content = self.content(value, sensitive);
+        let content = self.content(value);
         let revision = self.touched.instance.revision + 1;
         let variable = Variable { content, locked, sensitive, revision, source: source.clone() };
         self.emit(Event::VariableSet { scope: 0, name: name.to_owned(), variable });
@@ -354,7 +358,15 @@ impl<'w, 'a> Moves<'w, 'a> {
         if node.outputs.is_some() {
             return Ok(());
         }
-        for (name, value) in result {
+        self.check_merge(result)
+    }
+
+    /// Whether values may be merged under their own names.
+    ///
+    /// # Errors
+    /// As [`check_result`](Self::check_result).
+    pub fn check_merge(&self, values: &BTreeMap<String, Value>) -> Result<(), Stop> {
+        for (name, value) in values {
             if !is_variable_name(name) {
                 let hint = "use letters, digits and _, beginning with a letter; or map it with `outputs`";
                 let refusal = Rejection::invalid("VARIABLE_NAME", format!("`{name}` is no variable name"));

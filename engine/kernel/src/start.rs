@@ -40,6 +40,7 @@ pub(crate) fn start_child(m: &mut Moves<'_, '_>, spec: ChildSpec) -> Result<(), 
         depth: parent.depth + 1,
         chain,
         parent: Some(spec.parent),
+        sealed: m.holds_secrets(),
     };
     start(m.work, &spec.definition, started, spec.inputs)
 }

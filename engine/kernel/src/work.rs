@@ -42,7 +42,8 @@ pub struct Env<'a> {
     pub traceparent: Option<&'a str>,
     /// Deepest absolute depth of a child (architecture §7.3: 4).
     pub max_depth: u32,
-    /// Node transitions of one command; the rest follows as [`crate::effect::Mail::Continue`].
+    /// Node transitions of one command, in all the instances that it moves; the rest follows as
+    /// [`crate::effect::Mail::Continue`].
     pub budget: u32,
 }
 
@@ -74,12 +75,15 @@ pub struct Work<'a> {
     instances: BTreeMap<InstanceId, Touched>,
     tasks: BTreeMap<TaskId, (TaskFile, bool)>,
     pub(crate) effects: Vec<Effect>,
+    /// Node transitions that are left of the budget.
+    pub(crate) left: u32,
 }
 
 impl<'a> Work<'a> {
     #[must_use]
     pub fn new(tree: &'a Tree, payloads: &'a mut Payloads, env: &'a Env<'a>) -> Self {
-        Self { tree, payloads, env, instances: BTreeMap::new(), tasks: BTreeMap::new(), effects: Vec::new() }
+        let left = env.budget;
+        Self { tree, payloads, env, instances: BTreeMap::new(), tasks: BTreeMap::new(), effects: Vec::new(), left }
     }
 
     /// Ends the command: instances that changed count one revision up.
@@ -89,7 +93,8 @@ impl<'a> Work<'a> {
         for (_, mut touched) in self.instances {
             if touched.next > touched.instance.next_local {
                 let event = Event::NumbersTaken { next: touched.next };
-                crate::instance::apply(&mut touched.instance, &event, self.env.now);
+                let at = self.env.now.max(touched.instance.updated_at);
+                crate::instance::apply(&mut touched.instance, &event, at);
                 touched.events.push(event);
             }
             if touched.events.is_empty() {

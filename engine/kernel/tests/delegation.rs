@@ -281,6 +281,10 @@ fn an_approved_delegation_starts_in_the_deciding_transaction() {
     assert_eq!(world.instance(&child).status, Status::Running);
     let second = world.run(&decide(&leased, &human, ("bob", &["finance"]), true, None, &digest)).unwrap_err();
     assert_eq!(second.code, "ALREADY_DECIDED");
+    let again = world.run(&decide(&leased, &human, ("alice", &["finance"]), true, None, &digest)).unwrap();
+    assert_eq!(again, Answer::Decided { child: Some(child.clone()) }, "her own decision, whose answer was lost");
+    let changed = world.run(&decide(&leased, &human, ("alice", &["finance"]), false, Some("no"), &digest)).unwrap_err();
+    assert_eq!(changed.code, "ALREADY_DECIDED");
     assert_eq!(world.tree.instances.len(), 2);
     world.complete("payments.payout", &[("payout_id", Value::from("P-9"))]);
     assert_eq!(world.open("agent").len(), 1);

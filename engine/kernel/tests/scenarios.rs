@@ -366,3 +366,150 @@ flow:
     assert!(world.timers.is_empty());
     world.check();
 }
+
+/// What comes with an error is merged under its own names, so it is checked even where a node maps its result.
+#[test]
+fn an_error_brings_no_variable_that_a_result_could_not() {
+    let yaml = "
+metadata: { key: p, variables: { isbn: { type: string } } }
+flow:
+  nodes:
+    - { id: work, type: engine-task, service: t, outputs: { x: result.y }, on_error: done, next: done }
+    - { id: done, type: end }
+";
+    let mut world = World::new(&[("p.process.yaml", yaml)]);
+    world.start("p", &[("isbn", Value::from("book"))]);
+    let leased = world.lease("t");
+    let error = |name: &str, value: &str| Command::Error {
+        task: leased.task.clone(),
+        caller: leased.caller.clone(),
+        error: legation_kernel::commands::BusinessError {
+            code: "ODD".to_owned(),
+            message: None,
+            variables: [(name.to_owned(), Value::from(value))].into_iter().collect(),
+        },
+    };
+    assert_eq!(world.run(&error("no name", "x")).unwrap_err().code, "VARIABLE_NAME");
+    assert_eq!(world.run(&error("isbn", "another")).unwrap_err().code, "VARIABLE_LOCKED");
+    world.run(&error("stock", "none")).unwrap();
+    assert_eq!(world.variable("stock"), Some(Value::from("none")));
+    assert_eq!(world.status(), Status::Completed);
+    world.check();
+}
+
+/// language.md, `human`: unmapped, only the form's own names merge.
+#[test]
+fn a_form_writes_no_variable_that_it_does_not_ask_for() {
+    let yaml = "
+metadata: { key: p, variables: {} }
+flow:
+  nodes:
+    - { id: work, type: engine-task, service: t }
+    - { id: ask, type: human, candidates: { groups: [legal] }, form: { type: object, properties: { name: { type: string } } } }
+    - { id: bare, type: human, candidates: { groups: [legal] } }
+    - { id: mapped, type: human, candidates: { groups: [legal] }, outputs: { extra: result.limit } }
+    - { id: done, type: end }
+";
+    let mut world = World::new(&[("p.process.yaml", yaml)]);
+    world.start("p", &[]);
+    world.complete("t", &[("limit", number("100"))]);
+    for _ in ["ask", "bare", "mapped"] {
+        let human = world.humans.keys().next().unwrap().clone();
+        let submitted = [("name", Value::from("Ada")), ("limit", number("1000000"))];
+        let complete = Command::CompleteHuman {
+            human,
+            person: World::person("alice", &["legal"]),
+            outcome: None,
+            variables: submitted.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            comment: None,
+        };
+        world.run(&complete).unwrap();
+    }
+    assert_eq!(world.status(), Status::Completed);
+    assert_eq!(world.variable("name"), Some(Value::from("Ada")));
+    assert_eq!(world.variable("limit"), Some(number("100")));
+    assert_eq!(world.variable("extra"), Some(number("1000000")));
+    world.check();
+}
+
+/// Core §3: a repeat of a closing call is answered as the call was, whatever became of the task since.
+#[test]
+fn a_repeated_failure_is_answered_as_the_first_while_others_go_on() {
+    let mut world = World::new(&[("order.process.yaml", ORDER)]);
+    world.start("order", &[("amount", number("5"))]);
+    let first = world.lease("pay");
+    let answer = world.run(&first.fail("down")).unwrap();
+    world.now += 1_000;
+    let second = world.lease("pay");
+    assert_eq!(world.run(&first.fail("down")).unwrap(), answer, "leased by another");
+    let held = world.run(&second.fail("down again")).unwrap();
+    let incident = world.incidents.values().next().unwrap().clone();
+    let target = legation_kernel::commands::IncidentTarget {
+        id: incident.id,
+        instance: incident.instance,
+        task: incident.task,
+        attempt: incident.attempt,
+        sequence: None,
+        notice: false,
+    };
+    world.run(&Command::RetryIncident { target }).unwrap();
+    assert_eq!(world.run(&second.fail("down again")).unwrap(), held, "retried by an operator");
+    world.complete("pay", &[]);
+    world.check();
+}
+
+/// Core §2, "Time": two engines may disagree by a second, an instance never goes back.
+#[test]
+fn an_instance_lives_on_when_the_clock_goes_back() {
+    let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
+    world.start("parent", &[("amount", number("5"))]);
+    let leased = world.lease("pay");
+    world.now -= 900;
+    world.run(&leased.complete(&[("receipt", Value::from("r"))])).unwrap();
+    world.deliver();
+    assert_eq!(world.status(), Status::Completed);
+    for rows in world.history.values() {
+        assert!(rows.is_sorted_by_key(|(at, _)| *at), "{rows:?}");
+    }
+    world.check();
+}
+
+/// Core §2, "Bounded commands": the budget is the command's, however many instances it moves.
+#[test]
+fn a_command_moves_no_further_than_its_budget_even_through_children() {
+    let child = "
+metadata: { key: child, variables: {} }
+flow:
+  nodes:
+    - { id: a, type: decision, rules: [ { otherwise: { x: 1 } } ] }
+    - { id: b, type: decision, rules: [ { otherwise: { x: 2 } } ] }
+    - { id: done, type: end }
+";
+    let parent = "
+metadata: { key: parent, variables: {} }
+flow:
+  nodes:
+    - { id: fork, type: parallel, branches: [one, two, three] }
+    - { id: one, type: call-process, process: child, next: join }
+    - { id: two, type: call-process, process: child, next: join }
+    - { id: three, type: call-process, process: child, next: join }
+    - { id: join, type: parallel, join: all }
+    - { id: done, type: end }
+";
+    let mut world = World::new(&[("child.process.yaml", child), ("parent.process.yaml", parent)]);
+    world.budget = 4;
+    world.start("parent", &[]);
+    let moved = |events: &Vec<legation_kernel::instance::Event>| {
+        events.iter().filter(|event| matches!(event, legation_kernel::instance::Event::TokenMoved { .. })).count()
+    };
+    let mut by_command = std::collections::BTreeMap::new();
+    for (id, rows) in &world.history {
+        for (number, (_, events)) in world.commands[id].iter().zip(rows) {
+            *by_command.entry(*number).or_insert(0) += moved(events);
+        }
+    }
+    assert!(by_command.values().all(|moves| *moves <= 4 + 1), "{by_command:?}");
+    assert!(by_command.len() > 3, "{by_command:?}");
+    assert_eq!(world.status(), Status::Completed);
+    world.check();
+}

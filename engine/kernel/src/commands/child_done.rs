@@ -8,7 +8,8 @@ use legation_language::model::NodeKind;
 
 use super::{Answer, journal};
 use crate::ids::{self, InstanceId};
-use crate::instance::{Cause, Event, Instance, TokenState, Wait};
+use crate::instance::{Cause, Event, Instance, Status, TokenState, Wait};
+use crate::moves::Moves;
 use crate::nodes::{self, ChildEnd, Signal};
 use crate::rejection::Stop;
 use crate::work::Work;
@@ -29,6 +30,12 @@ pub(super) fn run(work: &mut Work<'_>, child_id: &InstanceId) -> Result<Answer, 
             m.emit(Event::ChildResultIgnored { child: local, status: child.status });
             Ok(Answer::Done)
         });
+    }
+    if child.status == Status::Completed && child.holds_secrets(&*work.definition(&child)?) {
+        work.with(&parent.instance, |m| {
+            m.seal();
+            Ok(())
+        })?;
     }
     match &parent.cause {
         Cause::Token(token) => {
@@ -64,6 +71,15 @@ pub(super) fn run(work: &mut Work<'_>, child_id: &InstanceId) -> Result<Answer, 
                 journal::start_queued(m, task)?;
                 Ok(Answer::Done)
             })
+        }
+    }
+}
+
+impl Moves<'_, '_> {
+    /// Something sensitive comes in, under names that nobody declared here.
+    fn seal(&mut self) {
+        if !self.holds_secrets() {
+            self.emit(Event::Sealed);
         }
     }
 }

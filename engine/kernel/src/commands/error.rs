@@ -19,15 +19,8 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, error: &Bus
     if let Opened::Repeat(state) = task::open_closing(file, caller, "error", &body)? {
         return Ok(lease::repeated(file, state));
     }
-    let instance = id.instance();
-    let node_id = file.task.node.clone();
-    work.with(&instance, |m| {
-        let definition = m.definition.clone();
-        match definition.node(&node_id) {
-            Some(node) => m.check_result(node, &error.variables),
-            None => Ok(()),
-        }
-    })?;
+    // A node's `outputs` map its result; what comes with an error keeps its own names.
+    work.with(&id.instance(), |m| m.check_merge(&error.variables))?;
     lease::close(work.task_mut(id)?, caller, "error", &body, now);
     failure::give_up(work, id, &error.code, error.message.as_deref(), &error.variables)?;
     failure::finish_closing(work, id)

@@ -128,10 +128,5 @@ fn hold(m: &mut Moves<'_, '_>, id: &TaskId, code: &str, message: Option<&str>) -
 /// The answer of a closing call whose task may have been retired or held meanwhile.
 pub(super) fn finish_closing(work: &mut Work<'_>, id: &TaskId) -> Result<Answer, Stop> {
     let now = work.env.now;
-    let file = work.task_mut(id)?;
-    let state = task::status(file, now);
-    if let Some(closing) = &mut file.task.closing {
-        closing.state = state;
-    }
-    Ok(lease::closed(file, now))
+    Ok(lease::answered(work.task_mut(id)?, now))
 }

@@ -63,6 +63,11 @@ pub(super) fn decide(
     let approval = approval.unwrap_or_default();
     person.must_be_candidate(&approval.groups, &approval.users)?;
     if !open {
+        let same = step.decided_by.as_deref() == Some(person.id.as_str()) && approved != (step.state == StepState::Rejected);
+        if same {
+            // The answer was lost on its way: it is given again.
+            return Ok(Answer::Decided { child: step.child.clone() });
+        }
         return Err(closed(human, step.state).into());
     }
     let Some(digest) = digest else {
@@ -133,8 +138,12 @@ pub(super) fn complete(
         }
     }
     let source = Source { node: Some(node.id.clone()), actor: Some(person.id.clone()), ..Source::default() };
+    let result = match &node.outputs {
+        Some(_) => variables.clone(),
+        None => of_the_form(data, variables),
+    };
     work.with(&instance, |m| {
-        m.check_result(node, variables)?;
+        m.check_result(node, &result)?;
         m.effect(Effect::CloseHuman(HumanEnd {
             id: human.to_owned(),
             state: "COMPLETED",
@@ -143,10 +152,17 @@ pub(super) fn complete(
             comment: comment.map(str::to_owned),
             at: m.now(),
         }));
-        let done = Done { result: Value::Map(variables.clone()), outcome: outcome.map(str::to_owned), source };
+        let done = Done { result: Value::Map(result), outcome: outcome.map(str::to_owned), source };
         nodes::resume(m, token, Signal::Done(done))
     })?;
     Ok(Answer::Decided { child: None })
+}
+
+/// Unmapped, only the form's own names merge: nobody writes other variables of the process through a form.
+fn of_the_form(data: &Human, submitted: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    let fields = data.form.as_ref().and_then(|form| form.get("properties")).and_then(Value::as_map);
+    let asked = |name: &str| fields.is_some_and(|fields| fields.contains_key(name));
+    submitted.iter().filter(|(name, _)| asked(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 fn check_outcome(data: &Human, outcome: Option<&str>, comment: Option<&str>) -> Result<(), Rejection> {

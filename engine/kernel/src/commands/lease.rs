@@ -66,14 +66,20 @@ pub(super) fn close(file: &mut task::TaskFile, caller: &Caller, operation: &str,
     // The state is read once the lease is gone, so closing comes first with a provisional answer.
     let before = task::status(file, now);
     task::close(file, caller, operation, body, before);
+    answered(file, now)
+}
+
+/// The answer of a closing call as the task stands now, kept for its repeats.
+pub(super) fn answered(file: &mut task::TaskFile, now: i64) -> Answer {
+    let (attempt, available_at, incident) = (file.task.attempt, file.task.available_at, file.task.incident);
     let state = task::status(file, now);
     if let Some(closing) = &mut file.task.closing {
-        closing.state = state;
+        *closing = task::Closing { state, attempt, available_at, incident, ..closing.clone() };
     }
     closed(file, now)
 }
 
-pub(super) fn closed(file: &task::TaskFile, now: i64) -> Answer {
+fn closed(file: &task::TaskFile, now: i64) -> Answer {
     Answer::Closed {
         state: task::status(file, now),
         attempt: file.task.attempt,
@@ -82,6 +88,15 @@ pub(super) fn closed(file: &task::TaskFile, now: i64) -> Answer {
     }
 }
 
+/// The answer that the call got the first time, whatever became of the task since.
 pub(super) fn repeated(file: &task::TaskFile, state: task::TaskState) -> Answer {
-    Answer::Closed { state, attempt: file.task.attempt, available_at: file.task.available_at, incident: file.task.incident }
+    match &file.task.closing {
+        Some(closing) => Answer::Closed {
+            state,
+            attempt: closing.attempt,
+            available_at: closing.available_at,
+            incident: closing.incident,
+        },
+        None => Answer::Closed { state, attempt: file.task.attempt, available_at: None, incident: None },
+    }
 }

@@ -23,6 +23,7 @@ pub(super) fn run(work: &mut Work<'_>, request: &StartInstance) -> Result<Answer
         depth: 0,
         chain: vec![request.process.clone()],
         parent: None,
+        sealed: false,
     };
     start(work, &definition, started, request.variables.clone())?;
     Ok(Answer::Started { id: request.id.clone(), status: work.instance(&request.id)?.status })

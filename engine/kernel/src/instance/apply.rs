@@ -44,6 +44,7 @@ pub(crate) fn apply_started(started: &Started, at: i64) -> Instance {
         depth: started.depth,
         chain: started.chain.clone(),
         parent: started.parent.clone(),
+        sealed: started.sealed,
         scopes: std::iter::once((0, Scope::default())).collect(),
         tokens: std::collections::BTreeMap::new(),
         children: std::collections::BTreeMap::new(),
@@ -161,6 +162,7 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
         }
         Event::NoticeOpened { notice, .. } => taken(instance, *notice),
         Event::NumbersTaken { next } => taken(instance, next.saturating_sub(1)),
+        Event::Sealed => instance.sealed = true,
         Event::ClosingRendered { message } => instance.message = Some(message.clone()),
         Event::InstanceEnding { reason } => {
             instance.status = Status::Cancelling;

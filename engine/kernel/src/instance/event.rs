@@ -45,6 +45,8 @@ pub enum Event {
     OutcomeChosen { node: String, outcome: String },
     /// Numbers that only rows outside the instance carry (approvals of steps, timers of steps).
     NumbersTaken { next: u32 },
+    /// A child that holds something sensitive gave values: from now on none stands in a row as it is.
+    Sealed,
     /// An end's `closing`, rendered; it crosses to the caller when the instance completes.
     ClosingRendered { message: Content },
     InstanceEnding { reason: String },
@@ -74,6 +76,9 @@ pub struct Started {
     pub depth: u32,
     pub chain: Vec<String>,
     pub parent: Option<Parent>,
+    /// The parent holds something sensitive, and the inputs may be it.
+    #[serde(default, skip_serializing_if = "super::is_false")]
+    pub sealed: bool,
 }
 
 impl Source {

@@ -5,6 +5,7 @@ mod event;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use legation_language::model::Definition;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use apply::apply_started;
@@ -50,6 +51,9 @@ pub struct Instance {
     pub chain: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Parent>,
+    /// Something sensitive came in from a parent or a child: see [`holds_secrets`](Self::holds_secrets).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub sealed: bool,
     /// Scope 0 is the process; its variables are the instance's.
     pub scopes: BTreeMap<u32, Scope>,
     pub tokens: BTreeMap<u32, Token>,
@@ -78,6 +82,16 @@ impl Instance {
     #[must_use]
     pub fn variables(&self) -> &BTreeMap<String, Variable> {
         &self.scopes[&0].variables
+    }
+
+    /// Whether any value of it is sensitive, or will be. Then whatever was computed from its values, or came back
+    /// together with them, may be that too, and is kept as a payload.
+    #[must_use]
+    pub fn holds_secrets(&self, definition: &Definition) -> bool {
+        let mut declared = definition.variables.iter().chain(&definition.outputs);
+        self.sealed
+            || declared.any(|declared| declared.sensitive)
+            || self.variables().values().any(|variable| variable.sensitive)
     }
 
     /// Whether nothing may move it any more.

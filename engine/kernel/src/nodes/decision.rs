@@ -21,7 +21,7 @@ impl NodeType for DecisionTable {
         let matched = self.matched(m, token, inputs.as_ref())?;
         let result = self.answer(m, token, node, &matched, inputs.as_ref())?;
         let columns: BTreeMap<String, Content> =
-            result.iter().map(|(name, value)| (name.clone(), m.content(value.clone(), false))).collect();
+            result.iter().map(|(name, value)| (name.clone(), m.content(value.clone()))).collect();
         m.emit(Event::DecisionTaken { token, node: node.id.clone(), matched: matched.iter().map(|n| *n as u32).collect(), columns });
         finish(m, token, node, Done { result: Value::Map(result), outcome: None, source: Source::node(&node.id) }, None)
     }

@@ -26,7 +26,7 @@ impl NodeType for End {
                         message: format!("node {}: {error}", node.id),
                     }
                 })?;
-                Some(m.content(value, false))
+                Some(m.content(value))
             }
         };
         if let Some(code) = &self.error {

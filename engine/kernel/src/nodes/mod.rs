@@ -83,7 +83,7 @@ pub(crate) fn finish(
     match m.take_over(token, node, &done) {
         Ok(()) => {}
         Err(Trouble::Incident { code, message }) => {
-            let result = m.content(done.result, false);
+            let result = m.content(done.result);
             let resume = Resume::Leave { result, outcome: done.outcome, source: done.source };
             m.stick(token, code, message, resume);
             return Ok(());
@@ -113,7 +113,6 @@ pub(crate) fn resume(m: &mut Moves<'_, '_>, token: u32, signal: Signal) -> Resul
 /// Runs READY tokens, lowest first, until all wait or the budget of the command is used up.
 pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
     let definition = m.definition.clone();
-    let mut left = m.work.env.budget;
     loop {
         if m.instance().is_over() {
             return Ok(());
@@ -125,11 +124,11 @@ pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
             }
             return complete_instance(m);
         };
-        if left == 0 {
+        if m.work.left == 0 {
             m.go_on_later();
             return Ok(());
         }
-        left -= 1;
+        m.work.left -= 1;
         let Some(node) = definition.node(&node_id) else {
             let message = format!("node {node_id} is not in version {} of the process", definition.version);
             m.stick(token, "NODE_UNKNOWN", message, Resume::Enter);

@@ -54,6 +54,9 @@ pub fn close(file: &mut TaskFile, caller: &Caller, operation: &str, body: &Value
             random: random.clone(),
             digest: closing_digest(operation, body),
             state,
+            attempt: file.task.attempt,
+            available_at: file.task.available_at,
+            incident: file.task.incident,
         });
     }
     end_lease(file, caller.arrived_at);

@@ -118,6 +118,13 @@ pub struct Closing {
     pub digest: String,
     /// The state that was answered.
     pub state: TaskState,
+    /// What else was answered.
+    #[serde(default)]
+    pub attempt: u32,
+    #[serde(default)]
+    pub available_at: Option<i64>,
+    #[serde(default)]
+    pub incident: Option<u32>,
 }
 
 /// What a task shows (D30), computed by [`status`](crate::task::status), never stored.

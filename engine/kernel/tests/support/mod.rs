@@ -44,6 +44,9 @@ pub struct World {
     pub incidents: BTreeMap<String, Incident>,
     pub notices: Vec<Incident>,
     pub history: BTreeMap<InstanceId, Vec<(i64, Vec<Event>)>>,
+    /// Which command wrote each row of the history, counted from 0.
+    pub commands: BTreeMap<InstanceId, Vec<u32>>,
+    ran: u32,
     leases: u32,
 }
 
@@ -77,6 +80,8 @@ impl World {
             incidents: BTreeMap::new(),
             notices: Vec::new(),
             history: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            ran: 0,
             leases: 0,
         }
     }
@@ -108,9 +113,11 @@ impl World {
             Err(Stop::MissingInstance(id)) => return Err(Rejection::not_found(format!("no instance {id}"))),
             Err(stop) => panic!("a test world has everything loaded: {stop:?}"),
         };
+        self.ran += 1;
         for touched in changes.instances {
             let id = touched.instance.id.clone();
-            self.history.entry(id.clone()).or_default().push((self.now, touched.events));
+            self.history.entry(id.clone()).or_default().push((touched.instance.updated_at, touched.events));
+            self.commands.entry(id.clone()).or_default().push(self.ran);
             self.tree.instances.insert(id, Arc::new(touched.instance));
         }
         for (file, _) in changes.tasks {
