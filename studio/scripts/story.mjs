@@ -116,7 +116,10 @@ try {
   await page.getByRole('button', { name: 'Deploy as a new version' }).click();
   await page.waitForFunction(() => document.querySelector('label.inline select')?.value === '2');
   await see('As deployed');
-  done('and a good document is deployed');
+  await page.getByRole('tab', { name: /Versions/ }).click();
+  await page.getByRole('button', { name: 'What version 2 changed' }).click();
+  await page.locator('.diff .new').getByText('The books are closed.').waitFor();
+  done('a good document is deployed, and what it changed is shown');
 
   await go('/processes/contract_review?tab=start');
   await page.getByLabel('supplier').fill('Tailspin');

@@ -10,8 +10,9 @@ import { SchemaForm } from '../forms/SchemaForm';
 import { begin, type Draft, fields, read, type Schema } from '../forms/schema';
 import { type ProcessTab, processRoute } from '../router';
 import { useMay } from '../session/me';
-import { Badge, Failed, Loading, NoPermission, Panel, Refused, Short, Tabs, useTitle } from '../ui/parts';
+import { Failed, Loading, NoPermission, Panel, Refused, Short, Tabs, useTitle } from '../ui/parts';
 import { Time } from '../ui/time';
+import { Versions } from './Versions';
 
 const Source = lazy(() => import('./Source'));
 
@@ -85,40 +86,6 @@ function Loaded({ process }: { process: Process }) {
         {tab === 'versions' && <Versions versions={versions} current={process.version} />}
       </Panel>
     </>
-  );
-}
-
-function Versions({ versions, current }: { versions: Process[]; current: number }) {
-  return (
-    <div className="scroll">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Version</th>
-            <th scope="col">Deployed</th>
-            <th scope="col">Digest</th>
-          </tr>
-        </thead>
-        <tbody>
-          {versions.map((one) => (
-            <tr key={one.version}>
-              <th scope="row">
-                <Link to="/processes/$key" params={{ key: one.key }} search={{ version: one.version, tab: 'source' }}>
-                  {one.version}
-                </Link>{' '}
-                {one.version === current && <Badge word="shown" tone="blue" />}
-              </th>
-              <td>
-                <Time at={one.deployedAt} />
-              </td>
-              <td>
-                <Short text={one.digest} length={20} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
   );
 }
 
