@@ -13,6 +13,9 @@ export type Liveness = 'connecting' | 'live' | 'polling' | 'off';
 /** Events closer together than this refresh once. */
 const TOGETHER_MS = 250;
 const POLL_MS = 4_000;
+const HIDDEN_MS = 10_000;
+const COUNT_MS = 20_000;
+const LIVE = new Set(['instances', 'instance', 'tasks', 'incidents']);
 /** Past this many pages a list is not refreshed under its reader. */
 export const MOST_LIVE_PAGES = 5;
 
@@ -84,16 +87,37 @@ export function useFeed(enabled: boolean) {
       const timer = setInterval(() => void client.invalidateQueries({ queryKey: ['tasks'] }), POLL_MS);
       return () => clearInterval(timer);
     }
-    const stop = new AbortController();
+    let stop: AbortController | undefined;
+    let leaving: ReturnType<typeof setTimeout> | undefined;
+    const begin = () => {
+      stop = new AbortController();
+      void follow(client, stop.signal);
+    };
+    const end = () => {
+      stop?.abort();
+      stop = undefined;
+    };
+    // A browser opens few connections to one host, and a feed holds one: tabs that nobody looks at give theirs back.
+    const seen = () => {
+      clearTimeout(leaving);
+      if (document.hidden) leaving = setTimeout(end, HIDDEN_MS);
+      else if (!stop) begin();
+    };
     const poll = setInterval(() => {
-      if (liveness === 'polling' && !document.hidden) {
-        void client.invalidateQueries({ predicate: (query) => ['instances', 'instance', 'tasks', 'incidents'].includes(String(query.queryKey[0])) });
-      }
+      if (liveness === 'polling' && !document.hidden) void client.invalidateQueries({ predicate: (query) => LIVE.has(String(query.queryKey[0])) });
     }, POLL_MS);
-    void follow(client, stop.signal);
+    // The count in the tab's title is read from other tabs too.
+    const count = setInterval(() => {
+      if (!stop) void client.invalidateQueries({ queryKey: ['tasks', 'me'] });
+    }, COUNT_MS);
+    document.addEventListener('visibilitychange', seen);
+    begin();
     return () => {
-      stop.abort();
+      end();
+      clearTimeout(leaving);
       clearInterval(poll);
+      clearInterval(count);
+      document.removeEventListener('visibilitychange', seen);
     };
   }, [client, enabled, who]);
 }

@@ -37,6 +37,8 @@ export function Why({ instance, explanation }: { instance: Instance; explanation
 
 /** The engine's words without the command line's hints and the time, which is shown live. */
 export function sentence(wait: Waiting): string {
+  const held = wait.kind === 'INCIDENT' && /\([A-Z_]+: (.*)\)/s.exec(wait.text)?.[1];
+  if (held) return `is held by an incident: ${held}`;
   const text = (wait.text.split('; ')[0] ?? '').replace(/ (for )?\d+(ms|s|m|h|d)( \d+(ms|s|m|h))*(?= |$)/, '').trim();
   return text === '' ? (WORDS[wait.kind] ?? 'waits') : text;
 }

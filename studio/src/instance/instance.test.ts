@@ -50,7 +50,7 @@ describe('words', () => {
   it('leave out what is shown live or meant for the command line', () => {
     const wait = { nodeId: 'n', kind: 'APPROVAL', text: 'step 4 (delegate:large_payout) waits 7s for an approval of finance; legation approve x.h5' };
     expect(sentence(wait as never)).toBe('step 4 (delegate:large_payout) waits for an approval of finance');
-    expect(sentence({ nodeId: 'n', kind: 'INCIDENT', text: 'held for 9s by incident x.n3 (CODE: words); remove the cause' } as never)).toBe('held by incident x.n3 (CODE: words)');
+    expect(sentence({ nodeId: 'n', kind: 'INCIDENT', text: 'held for 9s by incident x.n3 (CODE: words); remove the cause' } as never)).toBe('is held by an incident: words');
   });
   it('say times as people do', () => {
     expect(relative(at(0), T + 5_000)).toBe('just now');

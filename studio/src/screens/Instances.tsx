@@ -116,7 +116,7 @@ function List({ rows, more, busy, fetchMore }: { rows: Instance[]; more: boolean
       <div role="rowgroup">
         <div className="list-head list-row" role="row">
           <span role="columnheader">Key</span>
-          <span role="columnheader">Process</span>
+          <span role="columnheader" className="wide">Process</span>
           <span role="columnheader">Status</span>
           <span role="columnheader" className="wide">Started by</span>
           <span role="columnheader">Started</span>
@@ -142,8 +142,9 @@ function Row({ row, top, index }: { row: Instance; top: number; index: number })
           {row.depth > 0 && <span className="muted">↳ </span>}
           {row.key}
         </Link>
+        <span className="narrow-only muted small">{row.process}</span>
       </span>
-      <span role="cell" className="cut">
+      <span role="cell" className="cut wide">
         {row.process} <span className="muted">v{row.version}</span>
       </span>
       <span role="cell">
