@@ -1,6 +1,7 @@
 //! The engine: writer, duties, HTTP, CLI.
 
 pub mod app;
+pub mod bpmn;
 pub mod chance;
 pub mod cipher;
 pub mod cli;

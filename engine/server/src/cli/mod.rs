@@ -19,6 +19,7 @@ mod complete;
 mod deploy;
 mod dev;
 mod explain;
+mod export;
 mod feed;
 mod incidents;
 mod init;
@@ -119,6 +120,8 @@ pub enum Command {
     Resolve(resolve::Arguments),
     /// End an instance and everything below it.
     Cancel(cancel::Arguments),
+    /// Write a process for other tools.
+    Export(export::Arguments),
     /// List workers, and topics that nobody serves.
     Workers,
     /// Make, list and revoke API keys.
@@ -192,6 +195,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Retry(arguments) => retry::run(global, arguments).await,
         Command::Resolve(arguments) => resolve::run(global, arguments).await,
         Command::Cancel(arguments) => cancel::run(global, arguments).await,
+        Command::Export(arguments) => export::run(global, arguments).await,
         Command::Workers => workers::run(global).await,
         Command::Keys(arguments) => keys::run(global, arguments).await,
         Command::Bench(arguments) => bench::run(global, arguments).await,

@@ -81,6 +81,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         http::Settings {
             metrics,
             open_metrics: arguments.open_metrics,
+            login: None,
         },
     );
     app.spawn(async move {

@@ -18,6 +18,7 @@ mod page;
 mod problems;
 mod processes;
 mod seen;
+mod studio;
 mod tasks;
 mod views;
 mod words;
@@ -37,6 +38,7 @@ pub use extract::{MAX_BODY, MAX_DOCUMENTS};
 pub use keys::{NewKey, create as create_key};
 pub use openapi::document as openapi;
 pub use processes::{answer as deploy_answer, problems as document_problems};
+pub use studio::Login;
 
 use crate::app::App;
 
@@ -47,6 +49,8 @@ pub struct Settings {
     pub metrics: Option<PrometheusHandle>,
     /// `/metrics` without a key, for a scraper on a closed network. False: a key with the role `read`.
     pub open_metrics: bool,
+    /// Lets the reader of a terminal into Studio; only `legation dev` sets it.
+    pub login: Option<Arc<Login>>,
 }
 
 /// What handlers share. Cheap to clone.
@@ -88,7 +92,7 @@ impl Http {
     }
 }
 
-/// Every route of the API. What is under none of them answers a 404 problem.
+/// Every route of the API. Every other path is Studio's.
 pub fn router(app: App, settings: Settings) -> Router {
     let http = Http(Arc::new(Inner {
         app,
@@ -100,9 +104,8 @@ pub fn router(app: App, settings: Settings) -> Router {
     }));
     let (router, _) = openapi::routes().split_for_parts();
     router
-        .fallback(|| async {
-            Error::not_found("there is nothing under this path").hint("GET /v1/openapi.json lists every path")
-        })
+        .route("/v1/dev/login", axum::routing::post(studio::login))
+        .fallback(studio::serve)
         .method_not_allowed_fallback(|| async {
             let detail = "the path exists, this method on it does not";
             Error::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", detail)

@@ -33,6 +33,7 @@ pub fn router() -> OpenApiRouter<Http> {
         .routes(routes!(versions))
         .routes(routes!(version))
         .routes(routes!(source))
+        .routes(routes!(bpmn))
         .routes(routes!(deploy_set))
         .routes(routes!(validate))
 }
@@ -169,6 +170,21 @@ async fn source(
         row.source,
     )
         .into_response())
+}
+
+/// A version as BPMN 2.0 XML; with a diagram when every node has a position (`ui`).
+#[utoipa::path(get, path = "/v1/processes/{key}/versions/{version}/bpmn", tag = "processes",
+    params(("key" = String, Path), ("version" = u32, Path)),
+    responses((status = 200, body = String, content_type = "application/xml")))]
+async fn bpmn(
+    State(http): State<Http>,
+    who: Who,
+    axum::extract::Path((key, version)): axum::extract::Path<(String, String)>,
+) -> Result<Response> {
+    who.need(Role::Read)?;
+    let row = find(&http, &who, &key, Some(number(&version)?)).await?;
+    let xml = crate::bpmn::export(&DefinitionCache::parse(&row)?);
+    Ok(([(header::CONTENT_TYPE, "application/xml; charset=utf-8")], xml).into_response())
 }
 
 async fn run(

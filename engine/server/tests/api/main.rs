@@ -13,4 +13,5 @@ mod operators;
 mod people;
 mod processes;
 mod requests;
+mod studio;
 mod support;

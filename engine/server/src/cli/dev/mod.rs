@@ -5,9 +5,11 @@ pub mod guard;
 mod save;
 mod unserved;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -77,7 +79,9 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         data: data.folder.clone(),
         client: Client::with(&url, &data.dev)?,
     };
-    greet(&data, &url, arguments.port, listener.local_addr()?.port());
+    let login = studio_login(&data);
+    let port = listener.local_addr()?.port();
+    greet(&data, &url, &login.code, arguments.port, port);
 
     let url_file = data.folder.join(URL_FILE);
     let worker_key = data.worker.clone();
@@ -90,6 +94,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let settings = http::Settings {
         metrics: http::recorder(),
         open_metrics: true,
+        login: Some(Arc::new(login)),
     };
     let server = http::serve(app.clone(), listener, settings);
     app.spawn(async move {
@@ -172,12 +177,26 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
     }
 }
 
-fn greet(data: &DevData, url: &str, wanted: u16, port: u16) {
+/// Lets whoever reads this terminal into Studio as `dev`, and as `approver` by its menu.
+fn studio_login(data: &DevData) -> http::Login {
+    let chance = Chance::system();
+    http::Login {
+        code: [chance.token(), chance.token()].concat(),
+        keys: BTreeMap::from([
+            ("dev".to_owned(), data.dev.clone()),
+            ("approver".to_owned(), data.approver.clone()),
+        ]),
+    }
+}
+
+fn greet(data: &DevData, url: &str, code: &str, wanted: u16, port: u16) {
     let ink = Ink::stdout();
     if wanted != 0 && port != wanted {
         say!("port {wanted} is taken, using {port}");
     }
     say!("{} {url}", ink.bold("Legation"));
+    // Behind the #, so that no log of the server and no other site sees the code.
+    say!("  Studio   {url}/#login={code}");
     say!("  API      {url}/v1/openapi.json");
     say!("  data     {}", data.folder.display());
     say!(
