@@ -8,6 +8,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Sqlite, SqliteConnection};
 use crate::dialect::{Arg, Bulk, CHUNKS, Dialect, FromAny, Sql, postgres_arguments, sqlite_arguments};
 use crate::filter::Filter;
 use crate::gather::Gathered;
+use crate::queue::Queue;
 use crate::writers::{PostgresTx, SqliteTx};
 use crate::{Error, Result};
 
@@ -16,7 +17,10 @@ pub struct Conn {
     inner: Inner,
     /// A statement failed: PostgreSQL answers a COMMIT after that with a silent rollback.
     failed: bool,
+    /// Writes that wait, on PostgreSQL.
     gathered: Gathered,
+    /// Writes that wait, on SQLite.
+    queue: Queue,
 }
 
 enum Inner {
@@ -39,7 +43,9 @@ pub struct Read(Conn);
 
 impl Tx {
     pub(crate) fn sqlite(tx: SqliteTx) -> Self {
-        Self(Conn::new(Inner::SqliteTx(tx)))
+        let mut conn = Conn::new(Inner::SqliteTx(tx));
+        conn.queue.begin();
+        Self(conn)
     }
 
     pub(crate) fn postgres(tx: PostgresTx) -> Self {
@@ -52,6 +58,10 @@ impl Tx {
     /// [`Error::Connection`]: nobody knows whether it was committed; look for the command ids. Every other error:
     /// nothing was written. A transaction in which a statement failed cannot be committed.
     pub async fn commit(mut self) -> Result<()> {
+        if self.0.queue.has_only_begin() {
+            // Nothing was asked and nothing written.
+            return self.rollback().await;
+        }
         self.0.send().await?;
         if self.0.failed {
             let message = "the transaction has failed and cannot be committed".to_owned();
@@ -121,6 +131,7 @@ impl Conn {
             inner,
             failed: false,
             gathered: Gathered::default(),
+            queue: Queue::default(),
         }
     }
 
@@ -152,6 +163,9 @@ impl Conn {
 
     /// Runs one statement and gives its rows.
     pub(crate) async fn fetch<T: FromAny>(&mut self, sql: &'static Sql, args: &[Arg<'_>]) -> Result<Vec<T>> {
+        if self.queue.has_only_begin() {
+            return self.run_queue(Some((sql, args))).await;
+        }
         self.send().await?;
         let text = sql.text(self.dialect());
         let rows = match self.raw() {
@@ -167,6 +181,15 @@ impl Conn {
             }
         };
         self.note(rows)
+    }
+
+    /// The same on SQLite for a statement whose marks have no numbers: it goes along with the writes that wait.
+    pub(crate) async fn fetch_along<T: FromAny>(
+        &mut self,
+        sql: &'static Sql,
+        args: &[Arg<'_>],
+    ) -> Result<Vec<T>> {
+        self.run_queue(Some((sql, args))).await
     }
 
     /// Runs one statement and gives its first row.
@@ -210,6 +233,10 @@ impl Conn {
             return Ok(());
         }
         if self.dialect() == Dialect::Sqlite {
+            if Queue::takes(rows.len()) {
+                self.queue.add(table, sql, rows, expected.is_some())?;
+                return Ok(());
+            }
             let changed = self.bulk(sql, rows).await?;
             return if expected.is_none_or(|expected| expected == changed) {
                 Ok(())
@@ -224,8 +251,25 @@ impl Conn {
         Ok(())
     }
 
-    /// Sends what was gathered.
+    /// Runs what waits on SQLite, and `last` after it.
+    async fn run_queue<T: FromAny>(&mut self, last: Option<(&'static Sql, &[Arg<'_>])>) -> Result<Vec<T>> {
+        let queue = std::mem::take(&mut self.queue);
+        let Raw::Sqlite(conn) = self.raw() else {
+            return Ok(Vec::new());
+        };
+        let ran = queue.run(conn, last).await;
+        let ran = self.note(ran)?;
+        match ran.conflict {
+            Some(table) => self.conflict(table).map(|()| ran.rows),
+            None => Ok(ran.rows),
+        }
+    }
+
+    /// Sends what waits.
     async fn send(&mut self) -> Result<()> {
+        if !self.queue.is_empty() {
+            self.run_queue::<(i64,)>(None).await?;
+        }
         if self.gathered.is_empty() {
             return Ok(());
         }
@@ -335,7 +379,7 @@ impl Conn {
 
     fn raw(&mut self) -> Raw<'_> {
         match &mut self.inner {
-            Inner::SqliteTx(tx) => Raw::Sqlite(tx.conn()),
+            Inner::SqliteTx(tx) => Raw::Sqlite(tx.begun()),
             Inner::SqliteRead(conn) => Raw::Sqlite(conn),
             Inner::PostgresTx(tx) => Raw::Postgres(tx.conn()),
             Inner::PostgresRead(conn) => Raw::Postgres(conn),

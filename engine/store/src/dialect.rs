@@ -166,6 +166,11 @@ impl Bulk {
         })
     }
 
+    /// The text for one row.
+    pub(crate) fn sqlite_row_text(&'static self, width: usize) -> &'static str {
+        self.sqlite_text(width, CHUNKS.len() - 1)
+    }
+
     pub(crate) fn postgres_text(&'static self, width: usize) -> &'static str {
         self.postgres.get_or_init(|| self.postgres_member(1, width))
     }
@@ -215,6 +220,15 @@ pub(crate) fn translate(text: &str, columns: &str, dialect: Dialect) -> String {
 /// Binds values for one SQLite statement.
 pub(crate) fn sqlite_arguments<'a>(args: impl Iterator<Item = &'a Arg<'a>>) -> sqlx::Result<SqliteArguments> {
     let mut list = SqliteArguments::default();
+    add_sqlite_arguments(&mut list, args)?;
+    Ok(list)
+}
+
+/// Binds more values.
+pub(crate) fn add_sqlite_arguments<'a>(
+    list: &mut SqliteArguments,
+    args: impl Iterator<Item = &'a Arg<'a>>,
+) -> sqlx::Result<()> {
     for arg in args {
         match *arg {
             Arg::Text(value) => list.add(value),
@@ -225,7 +239,7 @@ pub(crate) fn sqlite_arguments<'a>(args: impl Iterator<Item = &'a Arg<'a>>) -> s
         }
         .map_err(sqlx::Error::Encode)?;
     }
-    Ok(list)
+    Ok(())
 }
 
 /// Binds scalars and then, column by column, the arrays of `rows`.

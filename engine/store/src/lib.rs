@@ -21,6 +21,7 @@ mod filter;
 mod gather;
 mod hints;
 mod keys;
+mod queue;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod writers;

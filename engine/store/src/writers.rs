@@ -28,6 +28,8 @@ pub(crate) struct SqliteWriter {
 pub(crate) struct SqliteTx {
     /// `None` once it has ended.
     guard: Option<OwnedMutexGuard<Option<SqliteConnection>>>,
+    /// The BEGIN may have reached SQLite: it goes with the first statement.
+    begun: bool,
 }
 
 impl SqliteWriter {
@@ -40,14 +42,10 @@ impl SqliteWriter {
     }
 
     pub(crate) async fn begin(&self) -> Result<SqliteTx> {
-        let mut tx = SqliteTx {
+        Ok(SqliteTx {
             guard: Some(self.bare().await?),
-        };
-        if let Err(error) = sqlx::query("BEGIN IMMEDIATE").execute(tx.conn()).await {
-            tx.discard();
-            return Err(error.into());
-        }
-        Ok(tx)
+            begun: false,
+        })
     }
 
     /// The connection outside any transaction, for migrations and settings.
@@ -72,11 +70,17 @@ impl SqliteWriter {
 }
 
 impl SqliteTx {
-    pub(crate) fn conn(&mut self) -> &mut SqliteConnection {
+    fn conn(&mut self) -> &mut SqliteConnection {
         self.guard
             .as_deref_mut()
             .and_then(Option::as_mut)
             .expect("a transaction has a connection until it ends")
+    }
+
+    /// The connection for a statement, the BEGIN or one after it.
+    pub(crate) fn begun(&mut self) -> &mut SqliteConnection {
+        self.begun = true;
+        self.conn()
     }
 
     pub(crate) async fn commit(mut self) -> Result<()> {
@@ -91,7 +95,9 @@ impl SqliteTx {
             .guard
             .take()
             .expect("a transaction has a connection until it ends");
-        roll_back_sqlite(guard).await;
+        if self.begun {
+            roll_back_sqlite(guard).await;
+        }
         Ok(())
     }
 
@@ -120,6 +126,9 @@ async fn roll_back_sqlite(mut guard: OwnedMutexGuard<Option<SqliteConnection>>) 
 
 impl Drop for SqliteTx {
     fn drop(&mut self) {
+        if !self.begun {
+            return;
+        }
         match Handle::try_current() {
             Ok(runtime) => {
                 let Some(guard) = self.guard.take() else { return };
