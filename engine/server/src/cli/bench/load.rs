@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 use super::http::{Connection, Target};
 use super::times::{Part, Times, micros};
-use super::{MEASURING, Scenario, documents, usage};
+use super::{MEASURING, READY, Scenario, documents, usage};
 
 /// Between two instances of A1, so that everything is idle again.
 const PAUSE: Duration = Duration::from_millis(3);
@@ -88,6 +88,10 @@ pub async fn run(target: &Target, scenario: Scenario, seconds: f64, clients: usi
         Scenario::A1 => (documents::ONE_TASK, 1, Some(1)),
         _ => (documents::ONE_TASK, clients, Some(clients as u64 * UNDER_WAY)),
     };
+    let ends = match most {
+        Some(_) => Some(ends().await?),
+        None => None,
+    };
     let race = Race {
         span: Span::begin(seconds),
         process,
@@ -100,8 +104,8 @@ pub async fn run(target: &Target, scenario: Scenario, seconds: f64, clients: usi
     };
     let starters = try_join_all((0..clients).map(|_| race.start_all(target)));
     let reader = async {
-        match most {
-            Some(_) => race.read_ends().await,
+        match ends {
+            Some(ends) => race.read_ends(ends).await,
             None => std::future::pending().await,
         }
     };
@@ -123,6 +127,16 @@ pub async fn run(target: &Target, scenario: Scenario, seconds: f64, clients: usi
         times: Times::of(times),
         cpu_seconds,
     })
+}
+
+/// The workers' lines, once they are connected.
+async fn ends() -> anyhow::Result<BufReader<Receiver>> {
+    let pipe = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let mut input = BufReader::with_capacity(64 * 1024, Receiver::from_owned_fd(pipe)?);
+    let mut line = String::new();
+    input.read_line(&mut line).await?;
+    anyhow::ensure!(line.trim_end() == READY, "the workers did not get ready");
+    Ok(input)
 }
 
 impl Race {
@@ -161,9 +175,7 @@ impl Race {
     }
 
     /// Reads `<instance> <micros>` lines.
-    async fn read_ends(&self) -> anyhow::Result<()> {
-        let pipe = std::io::stdin().as_fd().try_clone_to_owned()?;
-        let mut input = BufReader::with_capacity(64 * 1024, Receiver::from_owned_fd(pipe)?);
+    async fn read_ends(&self, mut input: BufReader<Receiver>) -> anyhow::Result<()> {
         let mut line = String::new();
         loop {
             line.clear();

@@ -34,6 +34,9 @@ use usage::Meter;
 /// The line with which a part of the load says that its measured time begins.
 const MEASURING: &str = "measuring";
 
+/// The line with which the workers say that they are connected.
+const READY: &str = "ready";
+
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 pub enum Scenario {

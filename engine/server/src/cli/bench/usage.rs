@@ -13,9 +13,9 @@ const TICKS: f64 = 100.0;
 pub struct Usage {
     /// CPU seconds a second: 1.0 is one core.
     pub cpu_cores: f64,
-    /// Resident memory at the end, MB.
+    /// Resident memory at the end, MB. What several processes share counts once.
     pub memory_mb: f64,
-    /// The most that it was, MB. For several processes the sum of each one's most.
+    /// The most that it was so far, MB; of several processes what it is at the end.
     pub memory_peak_mb: f64,
 }
 
@@ -37,6 +37,13 @@ pub fn memory_mb(pid: u32) -> Option<(f64, f64)> {
         line.split_whitespace().nth(1)?.parse::<f64>().ok()
     };
     Some((kilobytes("VmRSS:")? / 1024.0, kilobytes("VmHWM:")? / 1024.0))
+}
+
+/// Resident memory of a process, with its share of what it shares with others, MB.
+fn share_mb(pid: u32) -> Option<f64> {
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = rollup.lines().find(|line| line.starts_with("Pss:"))?;
+    Some(line.split_whitespace().nth(1)?.parse::<f64>().ok()? / 1024.0)
 }
 
 /// The processes of a PostgreSQL server on this machine that serve a database: its backends name it.
@@ -81,11 +88,17 @@ impl Meter {
         if cpu.is_empty() {
             return None;
         }
-        let memory: Vec<(f64, f64)> = self.pids.iter().filter_map(|pid| memory_mb(*pid)).collect();
+        let (memory_mb, memory_peak_mb) = match self.pids.as_slice() {
+            [one] => memory_mb(*one)?,
+            many => {
+                let sum = many.iter().filter_map(|pid| share_mb(*pid)).sum();
+                (sum, sum)
+            }
+        };
         Some(Usage {
             cpu_cores: (cpu.iter().sum::<f64>() - self.cpu).max(0.0) / seconds,
-            memory_mb: memory.iter().map(|(now, _)| now).sum(),
-            memory_peak_mb: memory.iter().map(|(_, most)| most).sum(),
+            memory_mb,
+            memory_peak_mb,
         })
     }
 }
