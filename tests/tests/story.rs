@@ -72,6 +72,31 @@ async fn a_large_refund_waits_for_finance(dialect: Dialect) {
     assert!(stage.payments().is_empty());
     let refused = dev.decide(&task, "approved").await;
     assert_eq!(refused.status, 403, "dev is in no approver group: {refused:?}");
+    let digest = &approver
+        .get(&format!("/v1/tasks/{}", task["id"].as_str().expect("an id")))
+        .await["approval"]["digest"];
+    let decision = format!("/v1/tasks/{}/decision", task["id"].as_str().expect("an id"));
+    let by_worker = json!({ "outcome": "approved", "digest": digest });
+    let refused = stage
+        .client("worker")
+        .try_call("POST", &decision, Some(&by_worker), None)
+        .await
+        .expect("an answer");
+    assert_eq!(
+        refused.status, 403,
+        "D45, B21: a worker never decides: {refused:?}"
+    );
+    let stale = json!({ "outcome": "approved", "digest": "0".repeat(64) });
+    let refused = approver
+        .try_call("POST", &decision, Some(&stale), None)
+        .await
+        .expect("an answer");
+    assert_eq!(
+        (refused.status, &refused.body["code"]),
+        (409, &json!("APPROVAL_CHANGED")),
+        "D46, B21"
+    );
+    assert!(dev.instances("large_payout").await.is_empty());
     let decided = approver.decide(&task, "approved").await;
     assert_eq!(decided.status, 200, "{decided:?}");
     assert_eq!(dev.ended(&id).await["status"], "COMPLETED");

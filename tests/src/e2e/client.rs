@@ -79,6 +79,19 @@ impl Client {
         answer.body
     }
 
+    /// Deploys documents: path in the project and text.
+    ///
+    /// # Panics
+    /// When there is any problem with them.
+    pub async fn deploy(&self, files: &[(&str, &str)]) {
+        let files: serde_json::Map<String, Value> = files
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), json!(text)))
+            .collect();
+        let answer = self.post("/v1/deployments", json!({ "files": files })).await;
+        assert_eq!(answer["problems"], json!([]), "{answer}");
+    }
+
     /// Starts a process; the id of the instance.
     pub async fn start(&self, process: &str, variables: Value) -> String {
         let started = self

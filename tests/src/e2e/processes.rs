@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -57,13 +57,16 @@ impl Process {
         self.child.wait().expect("a child can be waited for");
     }
 
-    /// Waits until it has ended by itself.
-    pub async fn ended(&mut self) {
+    /// Waits until it has ended by itself, and says how.
+    ///
+    /// # Panics
+    /// When it never does.
+    pub async fn ended(&mut self) -> ExitStatus {
         let what = format!("{} to end", self.name);
         until(&what, async || {
-            self.child.try_wait().expect("a child can be asked").map(drop)
+            self.child.try_wait().expect("a child can be asked")
         })
-        .await;
+        .await
     }
 
     /// Its process id.

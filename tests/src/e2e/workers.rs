@@ -27,46 +27,58 @@ impl Stage {
         Process::start("payments-rs", &mut command, &self.logs())
     }
 
-    /// The agent worker's own settings from now on: every node asks the model at this address, and the tool servers
-    /// are these (TOML).
+    /// The agent worker's own settings from now on: every node asks the model at this address, as `fake-1`; the
+    /// fallback `second` is there as `fake-2`; and the tool servers are these (TOML).
     ///
     /// # Panics
     /// When the file cannot be written.
     pub fn agents_ask(&self, model: &str, servers: &str) {
+        let alias = |name: &str, model_name: &str| {
+            format!(
+                "{name} = {{ provider = \"openai\", model = \"{model_name}\", base_url = \"{model}\", \
+                 key = \"env:FAKE_KEY\" }}\n"
+            )
+        };
         let config = format!(
-            "{servers}\n[models]\noverride = \"fake\"\n\
-             fake = {{ provider = \"openai\", model = \"fake-1\", base_url = \"{model}\", key = \"env:FAKE_KEY\" }}\n"
+            "{servers}\n[models]\noverride = \"first\"\n{}{}",
+            alias("first", "fake-1"),
+            alias("second", "fake-2")
         );
         std::fs::write(self.path().join("legation-agent.toml"), config).expect("the folder can be written");
     }
 
-    /// What the command line prints, called in the project's folder as a person would.
+    /// What the command line prints, called in the project's folder as a person would; not what it tells beside.
     ///
     /// # Panics
     /// When it fails.
     pub async fn cli(&self, words: &[&str]) -> String {
-        let (ended_well, said) = self.try_cli(words).await;
-        assert!(ended_well, "legation {}: {said}", words.join(" "));
-        said
+        let (ended_well, out, err) = self.call_cli(words).await;
+        assert!(ended_well, "legation {}: {out}{err}", words.join(" "));
+        out
     }
 
-    /// The same for commands that may fail: whether it ended well, and what it printed, errors last.
+    /// The same for commands that may fail: whether it ended well, and all that a person sees.
     ///
     /// # Panics
     /// When it cannot be started.
     pub async fn try_cli(&self, words: &[&str]) -> (bool, String) {
+        let (ended_well, out, err) = self.call_cli(words).await;
+        (ended_well, format!("{out}{err}"))
+    }
+
+    async fn call_cli(&self, words: &[&str]) -> (bool, String, String) {
         let mut command = tokio::process::Command::new(binary("legation"));
         command.args(words).current_dir(self.path());
         for name in ["LEGATION_URL", "LEGATION_KEY", "LEGATION_DATA"] {
             command.env_remove(name);
         }
         let output = command.output().await.expect("the command line can be started");
-        let said = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
-        (output.status.success(), said)
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (
+            output.status.success(),
+            text(&output.stdout),
+            text(&output.stderr),
+        )
     }
 
     /// The agent worker's own test server, as a file of the project.
