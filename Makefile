@@ -13,10 +13,23 @@ help:
 	@echo "make dev      build, then \`legation dev\` on examples/refund (DIR=… for another project)"
 	@echo "make test     fetch what the tests need and run them all, on SQLite and PostgreSQL (SEEDS=n for more seeds)"
 	@echo "make verify   format, lints, docs, licences, unused dependencies; no tests"
+	@echo "make studio   build the web app into the engine (demo does it; \`cargo build\` alone works without)"
+	@echo "make screenshots  every screen of the web app, light, dark and narrow (needs chromium)"
 	@echo "make bench    measure on SQLite, and on PostgreSQL when TEST_DATABASE_URL names one"
 
+# The demo runs without the web app too, so a failing build of it only says so.
 demo:
+	@$(MAKE) --no-print-directory studio || echo "   the web app could not be built; the demo goes on without it"
 	@node examples/demo/main.mjs
+
+studio:
+	@if [ ! -f studio/dist/index.html ] && command -v npm >/dev/null; then \
+		echo "== building the web app (npm, once)"; \
+		npm ci --omit=dev --no-progress --no-audit --no-fund --prefix studio && npm run build --prefix studio; fi
+
+screenshots:
+	@echo "== screenshots of every screen"
+	@npm ci --no-progress --no-audit --no-fund --prefix studio && npm run build --prefix studio && npm run screenshots --prefix studio
 
 dev:
 	@echo "== building the engine and the agent worker"
