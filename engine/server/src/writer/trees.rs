@@ -56,8 +56,17 @@ impl Loaded {
         if self.rows.get(&id).is_some_and(|known| known.revision == row.revision) {
             return Ok(());
         }
-        let task = task_of(row)?;
-        let steps = self.tree.tasks.get(&id).map(|file| file.steps.clone()).unwrap_or_default();
+        let file = self.tree.tasks.get(&id);
+        // A claim of the row that is known changed the lease and nothing else: the body need not be read again.
+        let leased = |file: &&Arc<TaskFile>| {
+            let known = self.rows.get(&id).map(|known| known.revision + 1);
+            known == Some(row.revision) && i64::from(file.task.lease_no) + 1 == row.lease_no
+        };
+        let task = match file.filter(leased) {
+            Some(file) => with_lease(file.task.clone(), row),
+            None => task_of(row)?,
+        };
+        let steps = file.map(|file| file.steps.clone()).unwrap_or_default();
         self.rows.insert(id.clone(), TaskRow { revision: row.revision, position: row.position });
         self.tree.tasks.insert(id, Arc::new(TaskFile { task, steps }));
         Ok(())
@@ -66,7 +75,10 @@ impl Loaded {
 
 /// The task of a row: leases and expiries are the row's, since a fetch writes only those.
 pub(super) fn task_of(row: &ExternalTaskRow) -> Result<Task> {
-    let mut task: Task = parse("external_tasks", &row.id, &row.body)?;
+    Ok(with_lease(parse("external_tasks", &row.id, &row.body)?, row))
+}
+
+fn with_lease(mut task: Task, row: &ExternalTaskRow) -> Task {
     if row.lease_no as u32 > task.lease_no {
         // A lease that was taken since the task was written: what `task::take` does to the rest of it.
         task.available_at = None;
@@ -86,7 +98,7 @@ pub(super) fn task_of(row: &ExternalTaskRow) -> Result<Task> {
         }),
         _ => None,
     };
-    Ok(task)
+    task
 }
 
 pub(super) fn parse<T: serde::de::DeserializeOwned>(table: &'static str, id: &str, text: &str) -> Result<T> {
@@ -101,6 +113,11 @@ pub(super) struct Trees {
 }
 
 impl Trees {
+    /// Takes a cached tree out for a batch where nobody else can have changed it.
+    pub(super) fn take_known(&mut self, root: &str) -> Option<Loaded> {
+        self.trees.remove(root)
+    }
+
     /// Takes a tree out for a batch, if it is cached and still true.
     pub(super) fn take(&mut self, root: &RootRow) -> Option<Loaded> {
         let loaded = self.trees.remove(&root.id)?;
