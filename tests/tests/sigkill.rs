@@ -2,6 +2,7 @@
 //! Whatever dies when, the story ends as told: one payment, one ticket, one child, no model turn paid twice.
 
 use legation_store::Dialect;
+use legation_tests::e2e::model::{FakeModel, calls, text, turn};
 use legation_tests::e2e::{Client, Gate, Hold, Process, Stage, Start, until};
 use legation_tests::on_both_databases;
 use serde_json::{Value, json};
@@ -138,6 +139,36 @@ async fn b13_a_paid_model_turn_is_not_paid_again(dialect: Dialect) {
     assert_eq!(scene.turns(1), 1, "the first turn");
 }
 
+/// B13, D40: the same with a model that counts. A worker dies after each of three turns; three turns are paid for.
+async fn b13_a_model_that_counts_is_asked_once_for_each_turn(dialect: Dialect) {
+    let mut scene = Scene::new(dialect).await;
+    scene.payments();
+    let model = FakeModel::new(|asked| match turn(asked) {
+        1 => calls(&[("1", "crm__get_customer", r#"{"customerId":"C-1001"}"#)]),
+        2 => calls(&[(
+            "2",
+            "delegate__refund_payout",
+            r#"{"orderId":"5531","amount":89,"currency":"EUR"}"#,
+        )]),
+        _ => text("You are paid back."),
+    })
+    .await;
+    let crm = "[servers.crm]\ncommand = \"node\"\nargs = [\"crm.mjs\"]\n";
+    scene.stage.agents_ask(&model.url, crm);
+    let id = scene.complain().await;
+    for turns in 1..=3 {
+        scene.gate.hold(Hold::After, journals("MODEL", "COMPLETED"));
+        let agent = scene.stage.agent(&scene.gate.url);
+        scene.gate.held().await;
+        assert_eq!(model.asked().len(), turns);
+        agent.kill();
+        scene.gate.release();
+    }
+    scene.agent();
+    scene.ends(&id).await;
+    assert_eq!(model.asked().len(), 3, "no turn is paid twice");
+}
+
 /// B13: a delegation runs and a write was sent in the same turn; nobody hears of the write's end.
 async fn b13_a_write_and_a_delegation_in_flight_are_done_once(dialect: Dialect) {
     const SCRIPT: &str = r#"
@@ -251,9 +282,32 @@ async fn complete_into_a_crash(scene: &mut Scene, moment: &str) -> (String, Stri
     (path, id)
 }
 
+/// B15 with two engines on one PostgreSQL: what a dead one left is done by the other within a sweep.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b15_another_engine_takes_over_what_a_dead_one_left() {
+    let mut scene = Scene::new(Dialect::Postgres).await;
+    let (second, url) = scene.stage.second_engine();
+    scene.stage.keep(second);
+    let there = Client::new(&url, &scene.stage.key("dev"));
+    until("the second engine", async || {
+        there.try_call("GET", "/v1/processes", None, None).await
+    })
+    .await;
+    scene.stage.keep(scene.stage.agent(&url));
+    scene.stage.keep(scene.stage.node("notify.mjs", &url));
+    // The first engine gets the payment, and dies between the child's end and the parent's resume.
+    scene.payments();
+    scene.stage.crash_at("child-ended");
+    let id = scene.complain().await;
+    scene.engine.ended().await;
+    scene.dev = there;
+    scene.ends(&id).await;
+}
+
 on_both_databases!(
     b13_an_agent_killed_after_started_is_followed_by_another,
     b13_a_paid_model_turn_is_not_paid_again,
+    b13_a_model_that_counts_is_asked_once_for_each_turn,
     b13_a_write_and_a_delegation_in_flight_are_done_once,
     b13_an_agent_killed_while_parked_is_not_missed,
     b14_a_payments_worker_killed_between_paying_and_completing_pays_once,

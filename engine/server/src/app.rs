@@ -145,6 +145,7 @@ impl App {
             origin: None,
             reply: None,
             turns: 0,
+            doubt: None,
         };
         self.writer.run(job).await
     }

@@ -82,14 +82,16 @@ impl Client {
     /// Deploys documents: path in the project and text.
     ///
     /// # Panics
-    /// When there is any problem with them.
+    /// When there is any error in them.
     pub async fn deploy(&self, files: &[(&str, &str)]) {
         let files: serde_json::Map<String, Value> = files
             .iter()
             .map(|(path, text)| ((*path).to_owned(), json!(text)))
             .collect();
-        let answer = self.post("/v1/deployments", json!({ "files": files })).await;
-        assert_eq!(answer["problems"], json!([]), "{answer}");
+        let body = json!({ "files": files });
+        let answer = self.try_call("POST", "/v1/deployments", Some(&body), None).await;
+        let answer = answer.expect("a deployment is answered");
+        assert_eq!(answer.status, 200, "{:#}", answer.body["problems"]);
     }
 
     /// Starts a process; the id of the instance.

@@ -27,8 +27,8 @@ impl Stage {
         Process::start("payments-rs", &mut command, &self.logs())
     }
 
-    /// The agent worker's own settings from now on: every node asks the model at this address, as `fake-1`; the
-    /// fallback `second` is there as `fake-2`; and the tool servers are these (TOML).
+    /// The agent worker's own settings from now on: the models are at this address, `first` and that of the story as
+    /// `fake-1`, `second` as `fake-2`; and the tool servers are these (TOML).
     ///
     /// # Panics
     /// When the file cannot be written.
@@ -40,9 +40,10 @@ impl Stage {
             )
         };
         let config = format!(
-            "{servers}\n[models]\noverride = \"first\"\n{}{}",
+            "{servers}\n[models]\n{}{}{}",
             alias("first", "fake-1"),
-            alias("second", "fake-2")
+            alias("second", "fake-2"),
+            alias("\"gemini-3.6-flash\"", "fake-1"),
         );
         std::fs::write(self.path().join("legation-agent.toml"), config).expect("the folder can be written");
     }

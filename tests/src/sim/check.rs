@@ -106,6 +106,9 @@ fn is_replayed(
     if !revisions.eq(1..=row.revision) {
         return Err(format!("the history of {} has gaps", row.id));
     }
+    if history.windows(2).any(|pair| pair[1].0.at < pair[0].0.at) {
+        return Err(format!("times of {} go back", row.id));
+    }
     let events = history.iter().map(|(row, events)| (row.at, events.as_slice()));
     let replayed = replay(events).ok_or_else(|| format!("the history of {} has no start", row.id))?;
     if replayed != *instance {

@@ -46,6 +46,13 @@ pub(super) struct Member {
     pub done: bool,
 }
 
+impl Member {
+    fn new(mut job: Box<CommandJob>) -> Self {
+        let answer = job.doubt.take();
+        Self { job, answer, postponed: false, done: false }
+    }
+}
+
 /// Why an attempt did not commit.
 enum Broken {
     /// Nothing was written: again at once.
@@ -126,12 +133,13 @@ impl WriterLoop {
         let mut polls = Polls::default();
         for job in jobs {
             match job {
-                Job::Command(job) => members.push(Member { job, answer: None, postponed: false, done: false }),
+                Job::Command(job) => members.push(Member::new(job)),
                 Job::Fetch(fetch) if fetch.is_wanted() => polls.jobs.push(*fetch),
                 Job::Fetch(_) => {}
             }
         }
-        self.settle(members, polls, false).await;
+        let suspect = members.iter().any(|member| member.answer.is_some());
+        self.settle(members, polls, suspect).await;
     }
 
     /// Brings a batch to its end: committed, or every member answered why not. `suspect`: a commit of these
@@ -193,7 +201,7 @@ impl WriterLoop {
                 }
             }
         }
-        self.requeue(members);
+        self.requeue(members, suspect);
     }
 
     async fn attempt(
@@ -301,6 +309,13 @@ impl WriterLoop {
         wanted.sort();
         wanted.dedup();
         wanted.retain(|root| !batch.contains_key(root));
+        if self.shared.db.dialect() == Dialect::Sqlite {
+            // Nobody else writes trees: what is cached need not be asked for. Its version is compared when it is written.
+            wanted.retain(|root| match self.trees.take_known(root) {
+                Some(loaded) => batch.insert(root.clone(), loaded).is_some(),
+                None => true,
+            });
+        }
         let patient = members.len() == 1 && members[0].job.turns >= TURNS;
         let locked = if patient && wanted.len() == 1 {
             roots::lock_waiting(tx, &wanted[0]).await?.into_iter().collect()
@@ -454,10 +469,11 @@ impl WriterLoop {
         }
     }
 
-    /// Commands that lost their root go back to the queue.
-    fn requeue(&mut self, members: Vec<Member>) {
+    /// Commands that lost their root go back to the queue, with their doubt.
+    fn requeue(&mut self, members: Vec<Member>, suspect: bool) {
         for mut member in members.into_iter().filter(|member| member.postponed) {
             member.job.turns += 1;
+            member.job.doubt = member.answer.take().filter(|_| suspect);
             self.writer.back();
             self.lanes.push(Job::Command(member.job));
         }
@@ -500,7 +516,9 @@ async fn recognise(tx: &mut Tx, members: &mut [Member]) -> Result<(), Error> {
     info!(asked = ids.len(), found = found.len(), "looked for commands of an unknown commit");
     for member in members {
         member.done = found.contains(&member.job.id);
-        if !member.done {
+        member.postponed &= !member.done;
+        // Whoever holds its root may be the very transaction that is in doubt.
+        if !member.done && !member.postponed {
             member.answer = None;
         }
     }

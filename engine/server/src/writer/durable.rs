@@ -71,6 +71,7 @@ fn job(shared: &Shared, project: &str, command: Command, origin: Option<Origin>)
         origin,
         reply: None,
         turns: 0,
+        doubt: None,
     }
 }
 

@@ -66,6 +66,8 @@ pub struct CommandJob {
     pub reply: Option<oneshot::Sender<Result<Answer, Failure>>>,
     /// How often its root was held by another writer.
     pub turns: u32,
+    /// The answer of an attempt whose commit is in doubt.
+    pub doubt: Option<Result<Answer, Failure>>,
 }
 
 /// An `Idempotency-Key` and how the answer is to be stored.
@@ -177,7 +179,7 @@ impl Writer {
     }
 
     /// Jobs that no batch has taken yet.
-    fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(std::sync::atomic::Ordering::Relaxed)
     }
 
