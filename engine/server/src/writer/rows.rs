@@ -71,7 +71,8 @@ impl Rows {
                 command_id: told.command_id.to_owned(),
                 writer: told.writer.to_owned(),
                 batch_no: told.batch_no,
-                at: told.now,
+                // The time of the events, which does not go back with this engine's clock: a replay asks for it.
+                at: instance.updated_at,
                 format: i64::from(instance.format),
                 actor: Some(told.actor.to_owned()),
                 events: json(&touched.events)?,
