@@ -1,6 +1,7 @@
 //! The group-commit writer: commands queue in lanes, a batch is decided in memory, written and committed once,
 //! then answered (core §2). One writer on SQLite, two on PostgreSQL, by root.
 
+mod around;
 mod batch;
 pub mod crash;
 mod durable;
