@@ -62,6 +62,13 @@ impl Tx {
             // Nothing was asked and nothing written.
             return self.rollback().await;
         }
+        if !self.0.queue.is_empty() && !self.0.failed {
+            let queue = std::mem::take(&mut self.0.queue);
+            return match self.0.inner {
+                Inner::SqliteTx(tx) => tx.commit_with(queue).await,
+                _ => Ok(()),
+            };
+        }
         self.0.send().await?;
         if self.0.failed {
             let message = "the transaction has failed and cannot be committed".to_owned();

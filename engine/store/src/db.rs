@@ -1,5 +1,6 @@
 //! Opening a database, migrating it, and handing out connections.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,8 @@ enum Pools {
         writers: Arc<PostgresWriters>,
         readers: PgPool,
         notifier: PgPool,
+        /// Tells this engine's hints from others'.
+        name: String,
     },
 }
 
@@ -139,6 +142,7 @@ impl Db {
             readers: pool(8).connect_lazy_with(options.clone().options([("jit", "off")])),
             notifier: pool(1).connect_lazy_with(options.clone()),
             options: Box::new(options),
+            name: format!("{:016x}", RandomState::new().build_hasher().finish()),
         })))
     }
 
@@ -237,22 +241,22 @@ impl Db {
         })
     }
 
-    /// The hints of all engines on this database, this one's included; `None` on SQLite, where there is only one
+    /// The hints of the other engines on this database; `None` on SQLite, where there is only one
     /// engine. It has a connection of its own and reconnects by itself.
     pub async fn listen(&self) -> Result<Option<Hints>> {
         match &*self.0 {
             Pools::Sqlite { .. } => Ok(None),
-            Pools::Postgres { options, .. } => Hints::listen(options).await.map(Some),
+            Pools::Postgres { options, name, .. } => Hints::listen(options, name).await.map(Some),
         }
     }
 
-    /// Tells every engine what may have become ready. Outside any transaction, after the commit; the caller sends
+    /// Tells the other engines what may have become ready. Outside any transaction, after the commit; the caller sends
     /// at most one a millisecond (inside the transaction NOTIFY cost 4–6× the throughput). On SQLite nobody
     /// else listens.
     pub async fn notify(&self, hints: &[String]) -> Result<()> {
         match &*self.0 {
             Pools::Sqlite { .. } => Ok(()),
-            Pools::Postgres { notifier, .. } => hints::notify(notifier, hints).await,
+            Pools::Postgres { notifier, name, .. } => hints::notify(notifier, name, hints).await,
         }
     }
 

@@ -10,6 +10,7 @@ use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Either, Executor, FromRow, Sqlite, SqliteConnection};
 
 use crate::dialect::{Arg, Bulk, Dialect, Sql, add_sqlite_arguments};
+use crate::{Error, Result};
 
 /// Rows of one table beyond which a write goes by itself, in larger chunks: a text for each number of rows would fill
 /// the cache of statements, and a hop is little against the work.
@@ -17,6 +18,19 @@ const MOST_ROWS: usize = 4;
 
 /// Texts that are kept. There are as many as the engine has ways through a small batch.
 const MOST_TEXTS: usize = 2_000;
+
+/// Fails when the statement before it changed another number of rows than one: SQLite has no other way to say so in a
+/// text, and abs of the least integer is documented to fail with these words.
+const GUARD: &str = "SELECT CASE changes() WHEN 1 THEN 1 ELSE abs(-9223372036854775808) END";
+const GUARDED: &str = "integer overflow";
+
+/// How a text ends.
+#[derive(Clone, Copy)]
+enum End {
+    Open,
+    Asks(&'static Sql),
+    Commit,
+}
 
 /// Statements that wait to be run.
 #[derive(Default)]
@@ -71,8 +85,31 @@ impl Queue {
     ) -> sqlx::Result<()> {
         add_sqlite_arguments(&mut self.arguments, rows.iter().flatten())?;
         let width = rows.first().map_or(0, Vec::len);
-        self.parts.push(Part { table, sql, width, rows: rows.len(), all });
+        self.parts.push(Part {
+            table,
+            sql,
+            width,
+            rows: rows.len(),
+            all,
+        });
         Ok(())
+    }
+
+    /// Runs what waits and commits, in one go. A part that changed another number of rows than it must fails before the
+    /// COMMIT.
+    pub(crate) async fn commit(self, conn: &mut SqliteConnection) -> Result<()> {
+        let text = AssertSqlSafe(self.text(End::Commit));
+        let mut results = conn.fetch_many(sqlx::query_with(text, self.arguments));
+        loop {
+            match results.try_next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Ok(()),
+                Err(sqlx::Error::Database(error)) if error.message() == GUARDED => {
+                    return Err(Error::conflict("a row"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Runs what waits and then `last`, whose marks have no numbers when writes wait before it.
@@ -87,9 +124,12 @@ impl Queue {
         if let Some((_, args)) = last {
             add_sqlite_arguments(&mut self.arguments, args.iter())?;
         }
-        let text = AssertSqlSafe(self.text(last.map(|(sql, _)| sql)));
+        let text = AssertSqlSafe(self.text(last.map_or(End::Open, |(sql, _)| End::Asks(sql))));
         let mut results = conn.fetch_many(sqlx::query_with(text, self.arguments));
-        let mut ran = Ran { rows: Vec::new(), conflict: None };
+        let mut ran = Ran {
+            rows: Vec::new(),
+            conflict: None,
+        };
         let mut counts = Vec::with_capacity(self.parts.len() + 2);
         while let Some(result) = results.try_next().await? {
             match result {
@@ -107,15 +147,16 @@ impl Queue {
         Ok(ran)
     }
 
-    fn text(&self, last: Option<&'static Sql>) -> Arc<str> {
+    fn text(&self, end: End) -> Arc<str> {
         type Key = (bool, Vec<(usize, usize)>, usize);
         static TEXTS: LazyLock<Mutex<HashMap<Key, Arc<str>>>> = LazyLock::new(Mutex::default);
         let part = |part: &Part| (std::ptr::from_ref(part.sql).addr(), part.rows);
-        let key: Key = (
-            self.begin,
-            self.parts.iter().map(part).collect(),
-            last.map_or(0, |sql| std::ptr::from_ref(sql).addr()),
-        );
+        let end_key = match end {
+            End::Open => 0,
+            End::Commit => 1,
+            End::Asks(sql) => std::ptr::from_ref(sql).addr(),
+        };
+        let key: Key = (self.begin, self.parts.iter().map(part).collect(), end_key);
         let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(text) = texts.get(&key) {
             return Arc::clone(text);
@@ -128,9 +169,18 @@ impl Queue {
             statements.push("BEGIN IMMEDIATE");
         }
         for part in &self.parts {
-            statements.extend(std::iter::repeat_n(part.sql.sqlite_row_text(part.width), part.rows));
+            for _ in 0..part.rows {
+                statements.push(part.sql.sqlite_row_text(part.width));
+                if part.all && matches!(end, End::Commit) {
+                    statements.push(GUARD);
+                }
+            }
         }
-        statements.extend(last.map(|sql| sql.text(Dialect::Sqlite)));
+        match end {
+            End::Open => {}
+            End::Commit => statements.push("COMMIT"),
+            End::Asks(sql) => statements.push(sql.text(Dialect::Sqlite)),
+        }
         let text: Arc<str> = statements.join("; ").into();
         texts.insert(key, Arc::clone(&text));
         text

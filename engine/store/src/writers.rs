@@ -10,6 +10,7 @@ use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
+use crate::queue::Queue;
 use crate::{Error, Result};
 
 /// How long a connection may be waited for before the database counts as gone.
@@ -86,6 +87,13 @@ impl SqliteTx {
     pub(crate) async fn commit(mut self) -> Result<()> {
         // A failed COMMIT leaves the transaction open (busy) or has rolled it back (full): the drop sorts it out.
         sqlx::query("COMMIT").execute(self.conn()).await?;
+        self.guard = None;
+        Ok(())
+    }
+
+    /// Runs what waits, and commits with it.
+    pub(crate) async fn commit_with(mut self, queue: Queue) -> Result<()> {
+        queue.commit(self.begun()).await?;
         self.guard = None;
         Ok(())
     }
