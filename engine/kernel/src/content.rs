@@ -85,16 +85,24 @@ pub fn payload(owner: &str, value: Value) -> (PayloadRef, NewPayload) {
 /// Whether a value's JSON is longer than `limit` bytes, without writing it out: escapes are not counted.
 #[must_use]
 pub fn is_longer_than(value: &Value, limit: usize) -> bool {
-    fn left(value: &Value, limit: usize) -> Option<usize> {
-        match value {
-            Value::Null | Value::Bool(_) => limit.checked_sub(4),
-            Value::Number(_) => limit.checked_sub(8),
-            Value::String(text) => limit.checked_sub(text.len() + 2),
-            Value::List(items) => items.iter().try_fold(limit.checked_sub(2)?, |rest, item| left(item, rest)?.checked_sub(1)),
-            Value::Map(entries) => entries
-                .iter()
-                .try_fold(limit.checked_sub(2)?, |rest, (key, item)| left(item, rest)?.checked_sub(key.len() + 4)),
-        }
-    }
     left(value, limit).is_none()
+}
+
+/// The bytes of a value's JSON, as [`is_longer_than`] counts them.
+#[must_use]
+pub fn size(value: &Value) -> usize {
+    usize::MAX - left(value, usize::MAX).unwrap_or(0)
+}
+
+/// What is left of `limit` bytes after a value's JSON.
+fn left(value: &Value, limit: usize) -> Option<usize> {
+    match value {
+        Value::Null | Value::Bool(_) => limit.checked_sub(4),
+        Value::Number(_) => limit.checked_sub(8),
+        Value::String(text) => limit.checked_sub(text.len() + 2),
+        Value::List(items) => items.iter().try_fold(limit.checked_sub(2)?, |rest, item| left(item, rest)?.checked_sub(1)),
+        Value::Map(entries) => entries
+            .iter()
+            .try_fold(limit.checked_sub(2)?, |rest, (key, item)| left(item, rest)?.checked_sub(key.len() + 4)),
+    }
 }

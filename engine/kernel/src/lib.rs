@@ -11,6 +11,7 @@ pub mod ids;
 pub mod instance;
 pub mod journal;
 mod lookup;
+mod merge;
 pub mod moves;
 mod nodes;
 pub mod rejection;

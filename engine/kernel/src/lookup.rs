@@ -80,6 +80,10 @@ impl<'m> Lookup<'m> {
 
 impl Scope for Lookup<'_> {
     fn lookup(&self, name: &str) -> Option<Cow<'_, Value>> {
+        // Read-only: neither a result nor a variable answers in their place.
+        if let Some(value) = self.built_in(name) {
+            return Some(Cow::Owned(value));
+        }
         if let Some(result) = self.result {
             if name == "result" {
                 return Some(Cow::Borrowed(result));
@@ -97,6 +101,6 @@ impl Scope for Lookup<'_> {
                 }
             };
         }
-        self.built_in(name).map(Cow::Owned)
+        None
     }
 }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use legation_language::{Value, canonical};
 use legation_language::model::{Definition, Mapping, Node, Source as From};
-use legation_language::types;
 
 use crate::content::{Content, INLINE_LIMIT, is_longer_than, payload};
 use crate::effect::{Effect, HumanEnd, Incident, Mail};
@@ -14,7 +13,7 @@ use crate::expr::{Budget, evaluate};
 use crate::ids::InstanceId;
 use crate::instance::{Event, Instance, Resume, Source, Stuck, Token, TokenState, Variable, apply};
 use crate::lookup::Lookup;
-use crate::rejection::{Rejection, Stop};
+use crate::rejection::Stop;
 use crate::task::{TASK_FORMAT, Task, TaskFile};
 use crate::work::{Touched, Work};
 
@@ -349,86 +348,6 @@ impl<'w, 'a> Moves<'w, 'a> {
         Ok(values)
     }
 
-    /// Whether a result may be merged: legal names, locked values untouched, declared types kept. The worker's
-    /// lease stands when it is refused.
-    ///
-    /// # Errors
-    /// 422 `VARIABLE_NAME`, `VARIABLE_LOCKED` or `VARIABLE_TYPE`.
-    pub fn check_result(&self, node: &Node, result: &BTreeMap<String, Value>) -> Result<(), Stop> {
-        if node.outputs.is_some() {
-            return Ok(());
-        }
-        self.check_merge(result)
-    }
-
-    /// Whether values may be merged under their own names.
-    ///
-    /// # Errors
-    /// As [`check_result`](Self::check_result).
-    pub fn check_merge(&self, values: &BTreeMap<String, Value>) -> Result<(), Stop> {
-        for (name, value) in values {
-            if !is_variable_name(name) {
-                let hint = "use letters, digits and _, beginning with a letter; or map it with `outputs`";
-                let refusal = Rejection::invalid("VARIABLE_NAME", format!("`{name}` is no variable name"));
-                return Err(refusal.argument(name).hint(hint).into());
-            }
-            if let Some(known) = self.touched.instance.variables().get(name)
-                && known.locked
-                && known.content.value(self.work.payloads)? != value
-            {
-                let hint = "return another name, or name it under the node's `outputs`";
-                let refusal = Rejection::invalid("VARIABLE_LOCKED", format!("variable {name} is locked"));
-                return Err(refusal.argument(name).hint(hint).into());
-            }
-            self.check_declared(name, value).map_err(|problem| {
-                Stop::from(Rejection::invalid("VARIABLE_TYPE", problem.message).argument(name))
-            })?;
-        }
-        Ok(())
-    }
-
-    fn check_declared(&self, name: &str, value: &Value) -> Result<(), types::TypeProblem> {
-        match self.definition.variables.iter().find(|declared| declared.name == name) {
-            Some(declared) => types::check(declared, value, self.work.env.schemas),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes the result of an activity over and says what was written.
-    pub fn take_over(&mut self, token: u32, node: &Node, done: &Done) -> Result<(), Trouble> {
-        match &node.outputs {
-            Some(mappings) => {
-                let values = self.mapped(token, mappings, Some(&done.result))?;
-                for (name, value) in &values {
-                    if let Err(problem) = self.check_declared(name, value) {
-                        let message = format!("node {}: {}", node.id, problem.message);
-                        return Err(Trouble::Incident { code: "VARIABLE_TYPE", message });
-                    }
-                }
-                for (name, value) in values {
-                    self.set(&name, value, false, &done.source);
-                }
-            }
-            None => {
-                let Some(result) = done.result.as_map() else { return Ok(()) };
-                match self.check_result(node, result) {
-                    Ok(()) => {}
-                    Err(Stop::Rejected(refusal)) => {
-                        let message = format!("node {}: {}", node.id, refusal.message);
-                        return Err(Trouble::Incident { code: refusal.code, message });
-                    }
-                    Err(stop) => return Err(stop.into()),
-                }
-                for (name, value) in result.clone() {
-                    if !self.touched.instance.variables().get(&name).is_some_and(|known| known.locked) {
-                        self.set(&name, value, false, &done.source);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Ends a node: its timeout is disarmed, the token is READY at `target`.
     pub fn goto(&mut self, token: u32, target: &str, forks: Option<Vec<u32>>) {
         self.disarm(token);
@@ -497,12 +416,4 @@ impl<'w, 'a> Moves<'w, 'a> {
         };
         self.effect(Effect::CloseHuman(end));
     }
-}
-
-/// `^[A-Za-z_][A-Za-z0-9_]{0,63}$` (language.md, "Types").
-fn is_variable_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    name.len() <= 64
-        && bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -48,7 +48,7 @@ pub(crate) fn start_child(m: &mut Moves<'_, '_>, spec: ChildSpec) -> Result<(), 
 /// Starts an instance in this work set.
 ///
 /// # Errors
-/// 422 `INPUT_INVALID` with reason `missing-param` or `invalid-param`.
+/// 422 `INPUT_INVALID` with reason `missing-param` or `invalid-param`, or `VARIABLE_TOO_LARGE`.
 pub(crate) fn start(
     work: &mut Work<'_>,
     definition: &Definition,
@@ -67,6 +67,7 @@ pub(crate) fn start(
         Touched { next: instance.next_local, instance, events: vec![Event::InstanceStarted(Box::new(started))], fresh: true };
     work.insert(touched);
     work.with(&id, |m| {
+        m.check_sizes(&variables)?;
         for (name, value) in variables {
             let locked = m.definition.is_locked_input(&name);
             m.set(&name, value, locked, &source);

@@ -141,7 +141,7 @@ fn step(world: &mut World, choice: u32) -> bool {
                 };
                 Command::Error { task: leased.task.clone(), caller: leased.caller.clone(), error }
             }
-            _ => leased.complete(&[("result", Value::from("done"))]),
+            _ => leased.complete(&[("receipt", Value::from("done"))]),
         };
         world.run(&command).unwrap();
         return true;

@@ -32,7 +32,7 @@ mod yaml;
 pub use codes::Code;
 pub use delegates::parameters;
 pub use freeze::{Frozen, FrozenProcess, FrozenServer, Options, digest_of, freeze};
-pub use names::{engine_written, is_name, is_process_key};
+pub use names::{engine_written, is_built_in, is_name, is_process_key};
 pub use pins::{Deployed, Known, Nothing, function_name};
 pub use posted::without_command;
 pub use problem::{Problem, Severity};

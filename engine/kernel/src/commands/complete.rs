@@ -1,5 +1,7 @@
 //! Complete an external task: the output contract is enforced, the token moves on (D17, D32).
 
+use std::collections::BTreeMap;
+
 use legation_language::Value;
 use legation_language::model::{Agent, Node, NodeKind};
 
@@ -64,7 +66,7 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion:
             None => {
                 close_as_completed(work, id, caller, &body)?;
                 let message = "the confidence is below the node's threshold";
-                failure::give_up(work, id, "LOW_CONFIDENCE", Some(message), &std::collections::BTreeMap::new())?;
+                failure::give_up(work, id, "LOW_CONFIDENCE", Some(message), &BTreeMap::new())?;
                 failure::finish_closing(work, id)
             }
         },
@@ -81,9 +83,10 @@ fn accept(
     outcome: Option<String>,
 ) -> Result<Answer, Stop> {
     let instance = id.instance();
-    if let Some(variables) = result.as_map()
-        && !matches!(node.kind, NodeKind::Agent(_))
-    {
+    if let NodeKind::Agent(agent) = &node.kind {
+        let written = BTreeMap::from([(agent.result_variable.clone(), result.clone())]);
+        work.with(&instance, |m| Ok(m.check_sizes(&written)?))?;
+    } else if let Some(variables) = result.as_map() {
         work.with(&instance, |m| m.check_result(node, variables))?;
     }
     let attempt = work.task(id)?.task.attempt;

@@ -40,8 +40,9 @@ pub fn is_process_key(key: &str) -> bool {
     rest_is_good && key.len() <= 128 && key.starts_with(|c: char| c.is_ascii_lowercase())
 }
 
-/// Whether expressions know this name without any variable.
-pub(super) fn is_built_in(name: &str) -> bool {
+/// Whether expressions know this name without any variable, so that no variable can have it.
+#[must_use]
+pub fn is_built_in(name: &str) -> bool {
     RESERVED.contains(&name)
 }
 

@@ -4,6 +4,7 @@ use super::{COMMON, NodeType, Reading, no_pins};
 use crate::documents::activity::{self, ACTIVITY};
 use crate::documents::approval;
 use crate::documents::codes::Code;
+use crate::documents::names;
 use crate::documents::shape::{Field, Object, Shape, not_yet, optional, required};
 use crate::documents::yaml::At;
 use crate::model::{CommentRule, Human, HumanOutcome, NodeKind};
@@ -84,6 +85,14 @@ fn read<'a>(at: &At<'a>, reading: &mut Reading<'a, '_>) -> Option<NodeKind> {
             .problems
             .error(form, Code::NotYet, message)
             .hint("write the form's JSON Schema here");
+    }
+    // Unmapped, the fields become variables; nobody could send a form whose field can be none.
+    if at.get("outputs").is_none()
+        && let Some(fields) = form.as_ref().and_then(|form| form.get("properties"))
+    {
+        for (entry, field) in fields.entries() {
+            names::check_pattern(&entry.key, &field.key(entry), reading.problems);
+        }
     }
     let outcomes_at = at.get("outcomes");
     let outcomes: Vec<HumanOutcome> = match &outcomes_at {

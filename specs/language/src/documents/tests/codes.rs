@@ -165,6 +165,16 @@ const CASES: &[Case] = &[
     Case {
         files: &[(
             "a.process.yaml",
+            "flow:\n  nodes:\n    - id: ask\n      type: human\n      candidates: { users: [a] }\n      form: { type: object, properties: { now: {}, a-b: {}, fine: {} } }\n    - id: map\n      type: human\n      candidates: { users: [a] }\n      outputs: { fine: result.now }\n      form: { type: object, properties: { now: {} } }\n    - { id: done, type: end }\n",
+        )],
+        expected: &[
+            "a: RESERVED_NAME 6:43 /flow/nodes/0/form/properties/now",
+            "a: INVALID_VALUE 6:52 /flow/nodes/0/form/properties/a-b",
+        ],
+    },
+    Case {
+        files: &[(
+            "a.process.yaml",
             "metadata:\n  variables: { amount: { type: number }, a_outcome: { type: string } }\nflow:\n  nodes:\n    - { id: rule, type: decision, rules: [{ otherwise: { amount: 1 } }] }\n    - { id: a, type: engine-task, service: s, outputs: { b_outcome: result }, on_error: [{ then: done }] }\n    - { id: b, type: engine-task, service: s, outputs: [amount], on_error: done }\n    - { id: think, type: agent, prompt: x, result_variable: amount, next: done }\n    - { id: done, type: end }\n",
         )],
         expected: &[

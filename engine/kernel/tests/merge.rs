@@ -1,0 +1,169 @@
+//! What a result may write (language.md, "Built-in names" and "Variables"; core §1).
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod support;
+
+use legation_kernel::commands::{BusinessError, Command};
+use legation_kernel::instance::Status;
+use legation_language::Value;
+use support::{Leased, World};
+
+const MERGED: &str = "
+metadata:
+  key: p
+  variables:
+    amount: { type: integer }
+flow:
+  nodes:
+    - { id: w, type: engine-task, service: w, on_error: review, next: review }
+    - id: review
+      type: human
+      candidates: { groups: [finance] }
+      outcomes: { good: { then: done }, bad: { then: done } }
+    - { id: done, type: end }
+";
+
+/// Every way in which a worker names variables.
+fn sent(leased: &Leased, name: &str, value: &Value) -> [Command; 2] {
+    let error = BusinessError {
+        code: "ODD".to_owned(),
+        message: None,
+        variables: [(name.to_owned(), value.clone())].into_iter().collect(),
+    };
+    [
+        leased.complete(&[(name, value.clone())]),
+        Command::Error { task: leased.task.clone(), caller: leased.caller.clone(), error },
+    ]
+}
+
+#[track_caller]
+fn refused(world: &mut World, leased: &Leased, name: &str, value: &Value, code: &str) {
+    for command in sent(leased, name, value) {
+        let refusal = world.run(&command).unwrap_err();
+        assert_eq!((refusal.code, refusal.argument.as_deref()), (code, Some(name)), "{refusal}");
+    }
+}
+
+#[test]
+fn a_worker_writes_no_built_in_name_and_the_lease_stands() {
+    let mut world = World::new(&[("p.process.yaml", MERGED)]);
+    world.start("p", &[("amount", Value::from(1_i64))]);
+    let leased = world.lease("w");
+    let names = [
+        "instance", "root", "node", "item", "index", "result", "error", "payload", "values", "now", "true", "false",
+        "null", "in", "and", "or", "not", "eq", "ne",
+    ];
+    for name in names {
+        refused(&mut world, &leased, name, &Value::from("forged"), "VARIABLE_NAME");
+    }
+    world.run(&leased.complete(&[("nowadays", Value::from(1_i64))])).unwrap();
+    world.check();
+}
+
+#[test]
+fn a_worker_does_not_foretell_what_the_engine_will_write() {
+    let mut world = World::new(&[("p.process.yaml", MERGED)]);
+    world.start("p", &[("amount", Value::from(1_i64))]);
+    let leased = world.lease("w");
+    for name in ["review_outcome", "w_outcome", "w_error_code"] {
+        refused(&mut world, &leased, name, &Value::from("good"), "VARIABLE_LOCKED");
+    }
+    // A name of that form is nobody's where no node writes it.
+    world.run(&leased.complete(&[("other_outcome", Value::from("good"))])).unwrap();
+    world.check();
+}
+
+#[test]
+fn a_result_does_not_answer_for_built_in_names_in_the_nodes_own_outputs() {
+    let yaml = "
+metadata: { key: p }
+flow:
+  nodes:
+    - id: w
+      type: engine-task
+      service: w
+      outputs: { whose: instance.process, at: now, where: node.id, top: root.key, said: result.now }
+    - { id: done, type: end }
+";
+    let mut world = World::new(&[("p.process.yaml", yaml)]);
+    world.start("p", &[]);
+    let forged = Value::map([("process", "forged"), ("id", "forged"), ("key", "forged")]);
+    let names = ["instance", "node", "root"].map(|name| (name, forged.clone()));
+    let all: Vec<(&str, Value)> = names.into_iter().chain([("now", Value::from("forged"))]).collect();
+    world.complete("w", &all);
+    assert_eq!(world.status(), Status::Completed);
+    assert_eq!(world.variable("whose"), Some(Value::from("p")));
+    assert_eq!(world.variable("where"), Some(Value::from("w")));
+    assert_eq!(world.variable("top"), Some(Value::from("p")));
+    assert_ne!(world.variable("at"), Some(Value::from("forged")));
+    assert_eq!(world.variable("said"), Some(Value::from("forged")), "by its full name it is the worker's word");
+    world.check();
+}
+
+fn text(bytes: usize) -> Value {
+    Value::from("x".repeat(bytes))
+}
+
+const MIB: usize = 1024 * 1024;
+
+#[test]
+fn a_value_has_at_most_one_mebibyte() {
+    let mut world = World::new(&[("p.process.yaml", MERGED)]);
+    world.start("p", &[("amount", Value::from(1_i64))]);
+    let leased = world.lease("w");
+    refused(&mut world, &leased, "big", &text(MIB), "VARIABLE_TOO_LARGE");
+    let nested = Value::List(vec![text(MIB / 2), text(MIB / 2)]);
+    refused(&mut world, &leased, "big", &nested, "VARIABLE_TOO_LARGE");
+    world.run(&leased.complete(&[("big", text(MIB - 2))])).unwrap();
+    world.check();
+}
+
+#[test]
+fn a_start_takes_no_larger_value_than_a_result() {
+    let yaml = "
+metadata: { key: p, variables: { note: { type: string } } }
+flow: { nodes: [ { id: done, type: end } ] }
+";
+    let mut world = World::new(&[("p.process.yaml", yaml)]);
+    assert_eq!(world.try_start("p", &[("note", text(MIB))]).unwrap_err().code, "VARIABLE_TOO_LARGE");
+    assert!(world.tree.instances.is_empty());
+    world.start("p", &[("note", text(MIB - 2))]);
+    world.check();
+}
+
+#[test]
+fn the_variables_of_an_instance_have_at_most_eight_mebibytes_together() {
+    let steps: String = (0..9).map(|n| format!("    - {{ id: w{n}, type: engine-task, service: w }}\n")).collect();
+    let yaml = format!("metadata: {{ key: p }}\nflow:\n  nodes:\n{steps}    - {{ id: done, type: end }}\n");
+    let mut world = World::new(&[("p.process.yaml", &yaml)]);
+    world.start("p", &[]);
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for name in names {
+        world.complete("w", &[(name, text(MIB - 10))]);
+    }
+    let leased = world.lease("w");
+    let refusal = world.run(&leased.complete(&[("i", text(2_000))])).unwrap_err();
+    assert_eq!(refusal.code, "VARIABLE_TOO_LARGE");
+    // In the place of another there is room.
+    world.run(&leased.complete(&[("a", text(2_000)), ("i", text(2_000))])).unwrap();
+    world.check();
+}
+
+#[test]
+fn what_a_node_maps_is_bounded_as_well() {
+    let yaml = "
+metadata: { key: p }
+flow:
+  nodes:
+    - { id: w, type: engine-task, service: w, outputs: { both: first + second } }
+    - { id: done, type: end }
+";
+    let mut world = World::new(&[("p.process.yaml", yaml)]);
+    world.start("p", &[]);
+    let half = text(MIB / 2);
+    world.complete("w", &[("first", half.clone()), ("second", half)]);
+    let codes: Vec<&str> = world.incidents.values().map(|incident| incident.code.as_str()).collect();
+    assert_eq!(codes, ["VARIABLE_TOO_LARGE"]);
+    assert_eq!(world.variable("both"), None);
+    world.check();
+}
