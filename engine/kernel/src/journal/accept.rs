@@ -100,7 +100,9 @@ pub(super) fn accept(draft: &mut Draft<'_>, at: usize, input: &StepInput) -> Res
         return Ok(());
     }
     let file = &mut draft.file;
-    file.task.tokens_used += usage.map_or(0, |usage| usage.input + usage.output);
+    // A worker's own words: no number that it sends may wrap the sum back under the limit.
+    let used = usage.map_or(0, |usage| usage.input.saturating_add(usage.output));
+    file.task.tokens_used = file.task.tokens_used.saturating_add(used);
     let step = Arc::make_mut(&mut file.steps[at]);
     shift(step, Mover::Worker, input.state)?;
     step.result = reference;

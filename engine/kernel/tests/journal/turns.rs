@@ -199,6 +199,29 @@ fn only_completed_turns_count_and_every_turn_costs_tokens() {
 }
 
 #[test]
+fn no_number_of_tokens_wraps_the_sum_back_under_the_limit() {
+    let most = Value::parse("18446744073709551615").unwrap();
+    let usage = Value::map([("inputTokens", most.clone()), ("outputTokens", most)]);
+    let mut bench = Bench::new();
+    bench.agent.max_tokens_total = Some(u64::MAX);
+    let caller = bench.lease("w1");
+    for sequence in 1..=2 {
+        bench.send(&caller, model(sequence)).unwrap();
+        let failed = with(
+            model(sequence),
+            StepState::Failed,
+            Some(Value::map([("usage", usage.clone())])),
+        );
+        bench.send(&caller, failed).unwrap();
+        assert_eq!(bench.file.task.tokens_used, u64::MAX);
+        if sequence == 1 {
+            assert_eq!(bench.code(&caller, model(2)), "TOKEN_LIMIT");
+            bench.agent.max_tokens_total = None;
+        }
+    }
+}
+
+#[test]
 fn the_result_of_a_turn_is_an_object_whose_calls_name_their_tools() {
     let mut bench = Bench::new();
     let caller = bench.lease("w1");
