@@ -8,15 +8,21 @@ use legation_store::{Dialect, Result, external_tasks, idempotency, mailbox, time
 use tracing::{error, info, warn};
 
 use crate::app::App;
-use crate::writer;
+use crate::writer::{self, FetchJob};
 
 /// Rows of a kind that one sweep sends.
 const MOST: i64 = 500;
 
 const SWEEP_MS: i64 = 1_000;
 
+/// When a sweep found more than it sends, it looks for the rest after this.
+const REST: Duration = Duration::from_millis(20);
+
 /// Idempotency keys are kept a day.
 const KEEP_KEYS_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// Keys that one transaction forgets.
+const KEYS_AT_ONCE: i64 = 2_000;
 
 pub(crate) fn start(app: &App) {
     app.spawn(due_loop(app.clone()));
@@ -31,35 +37,60 @@ pub(crate) fn start(app: &App) {
 /// Sends what is due, when it is due.
 async fn due_loop(app: App) {
     let wake = &app.shared().wake;
+    let mut all_at = i64::MIN;
     loop {
         let now = app.clock().now();
-        if let Err(error) = sweep(&app, now).await {
+        let more = sweep(&app, now).await.unwrap_or_else(|error| {
             warn!(%error, "the sweep could not read the database");
+            false
+        });
+        if now >= all_at {
+            // The safety net for hints that were lost, however busy it is otherwise.
+            again(&app, wake.take_all());
+            all_at = now + SWEEP_MS;
         }
-        let next = wake.next_due().unwrap_or(now + SWEEP_MS).clamp(now + 1, now + SWEEP_MS);
+        let next = wake.next_due().unwrap_or(all_at).clamp(now + 1, all_at.max(now + 1));
         tokio::select! {
             () = app.clock().sleep_until(next) => {}
             () = wake.due.notified() => {}
+            () = caught_up(&app), if more => {}
             () = app.stopping().cancelled() => return,
         }
     }
 }
 
-/// One look at everything that may be due. Commands whose row is gone meanwhile do nothing.
-async fn sweep(app: &App, now: i64) -> Result<()> {
-    let shared = app.shared();
-    let topics = shared.wake.pass(now);
-    let mut read = shared.db.read().await?;
-    for row in timers::due(&mut read, now, MOST).await? {
-        app.writer().send(writer::from_timer(shared, &row));
-    }
-    for row in mailbox::due(&mut read, now, MOST).await? {
-        if let Some(job) = writer::from_mail(shared, &row) {
-            app.writer().send(job);
+/// What is still queued would only be sent again.
+async fn caught_up(app: &App) {
+    loop {
+        tokio::time::sleep(REST).await;
+        if app.writer().waiting() < MOST as usize {
+            return;
         }
     }
-    for row in external_tasks::lapsed(&mut read, now, MOST).await? {
-        app.writer().send(writer::lapse(shared, &row));
+}
+
+/// One look at everything that may be due; answers whether there is more. Commands whose row is gone meanwhile do
+/// nothing.
+async fn sweep(app: &App, now: i64) -> Result<bool> {
+    let shared = app.shared();
+    if shared.db.dialect() == Dialect::Postgres {
+        // Another engine may have deployed since.
+        shared.definitions.forget_latest();
+    }
+    let topics = shared.wake.pass(now);
+    let mut read = shared.db.read().await?;
+    let fired = timers::due(&mut read, now, MOST).await?;
+    let mail = mailbox::due(&mut read, now, MOST).await?;
+    let lapsed = external_tasks::lapsed(&mut read, now, MOST).await?;
+    let more = [fired.len(), mail.len(), lapsed.len()].iter().any(|count| *count as i64 == MOST);
+    for row in &fired {
+        app.writer().send(writer::from_timer(shared, row));
+    }
+    for job in mail.iter().filter_map(|row| writer::from_mail(shared, row)) {
+        app.writer().send(job);
+    }
+    for row in &lapsed {
+        app.writer().send(writer::lapse(shared, row));
     }
     let mut times = [
         timers::next_due(&mut read).await?,
@@ -74,12 +105,16 @@ async fn sweep(app: &App, now: i64) -> Result<()> {
     if let Some(first) = times.first() {
         shared.wake.at(*first, None);
     }
-    let polls = if topics.is_empty() { shared.wake.take_all() } else { shared.wake.take(&topics) };
+    again(app, shared.wake.take(&topics));
+    Ok(more)
+}
+
+/// Lets polls look again.
+fn again(app: &App, polls: Vec<FetchJob>) {
     for poll in polls {
         // A poll that finds the queue full is answered by its own timeout.
         let _ = app.writer().fetch(poll);
     }
-    Ok(())
 }
 
 /// Follows the hints of other engines: work that they opened wakes polls that wait here.
@@ -120,10 +155,7 @@ fn take_hints(app: &App, lines: &[String]) {
         .filter_map(|line| line.split_once('\t'))
         .map(|(project, topic)| ((project.to_owned(), topic.to_owned()), usize::MAX))
         .collect();
-    let polls = if lines.is_empty() { wake.take_all() } else { wake.take(&topics) };
-    for poll in polls {
-        let _ = app.writer().fetch(poll);
-    }
+    again(app, if lines.is_empty() { wake.take_all() } else { wake.take(&topics) });
     wake.committed.send_modify(|count| *count += 1);
 }
 
@@ -184,8 +216,15 @@ async fn hourly(app: App) {
     }
 }
 
+/// In parts, so that the writers are not held up.
 async fn forget_keys(app: &App) -> Result<()> {
-    let mut tx = app.db().begin_write().await?;
-    idempotency::delete_older_than(&mut tx, app.clock().now() - KEEP_KEYS_MS, 10_000).await?;
-    tx.commit().await
+    let before = app.clock().now() - KEEP_KEYS_MS;
+    loop {
+        let mut tx = app.db().begin_write().await?;
+        let forgotten = idempotency::delete_older_than(&mut tx, before, KEYS_AT_ONCE).await?;
+        tx.commit().await?;
+        if (forgotten as i64) < KEYS_AT_ONCE || app.stopping().is_cancelled() {
+            return Ok(());
+        }
+    }
 }

@@ -21,6 +21,7 @@ use super::extract::{Id, Json, Query, value};
 use super::load;
 use super::page;
 use super::views;
+use crate::writer;
 
 pub fn router() -> OpenApiRouter<Http> {
     OpenApiRouter::new()
@@ -133,7 +134,12 @@ async fn run(http: &Http, who: &Who, row: &IncidentRow, command: Command) -> Res
     let mut read = http.app().db().read().await?;
     let before = incidents::list_open(&mut read, &row.root).await?;
     drop(read);
-    http.app().run(&who.sender(), command).await?;
+    // What the engine could not do by itself is no matter of the instance.
+    if row.code == writer::FAILED && row.state == "OPEN" && matches!(command, Command::RetryIncident { .. }) {
+        writer::run_again(http.app().shared(), row.clone(), &who.principal.id).await?;
+    } else {
+        http.app().run(&who.sender(), command).await?;
+    }
     let mut read = http.app().db().read().await?;
     let (instance, _) = load::instance(&mut read, who.project(), &row.instance).await?;
     let after = incidents::list_open(&mut read, &row.root).await?;

@@ -1,7 +1,7 @@
 //! One batch: lock, load, decide, write, commit, answer. What happens when the process dies between any two
 //! lines: before the commit nothing happened; after it everything did, and the callers ask again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ struct Committed {
 #[derive(Default)]
 struct Polls {
     jobs: Vec<FetchJob>,
-    drawn: Vec<external_tasks::ClaimRequest>,
+    drawn: Vec<Option<external_tasks::ClaimRequest>>,
 }
 
 impl WriterLoop {
@@ -134,6 +134,11 @@ impl WriterLoop {
         let mut polls = Polls::default();
         for job in jobs {
             match job {
+                Job::Command(job) if job.turns >= TURNS => {
+                    let member = Member::new(job);
+                    let suspect = member.answer.is_some();
+                    self.settle(vec![member], Polls::default(), suspect).await;
+                }
                 Job::Command(job) => members.push(Member::new(job)),
                 Job::Fetch(fetch) if fetch.is_wanted() => polls.jobs.push(*fetch),
                 Job::Fetch(_) => {}
@@ -164,7 +169,12 @@ impl WriterLoop {
                 }
                 Err(broken) => broken,
             };
-            suspect |= matches!(broken, Broken::Unknown(_));
+            if matches!(broken, Broken::Unknown(_)) {
+                suspect = true;
+                // Should that transaction still end well, it must not come up behind later batches of its feed.
+                self.incarnation = self.shared.chance.token();
+                self.batch_no = 0;
+            }
             match broken {
                 Broken::Again if tries <= 8 => tokio::task::yield_now().await,
                 Broken::Away(error) | Broken::Unknown(error)
@@ -184,7 +194,7 @@ impl WriterLoop {
                     }
                     let mut drawn = polls.drawn.into_iter();
                     for poll in polls.jobs {
-                        let alone = Polls { jobs: vec![poll], drawn: drawn.next().into_iter().collect() };
+                        let alone = Polls { jobs: vec![poll], drawn: vec![drawn.next().flatten()] };
                         Box::pin(self.settle(Vec::new(), alone, suspect)).await;
                     }
                     return;
@@ -197,7 +207,10 @@ impl WriterLoop {
                 Broken::Refused(error) => {
                     error!(%error, "a command could not be written");
                     answer_all(&mut members, polls, &error);
-                    self.count_try(&members).await;
+                    // A full disk passes; it is no fault of the command's.
+                    if !matches!(error, Error::Full(_)) {
+                        self.count_try(&members).await;
+                    }
                     return;
                 }
             }
@@ -214,7 +227,7 @@ impl WriterLoop {
         let shared = self.shared.clone();
         let mut tx = shared.db.begin_write().await?;
         let now = shared.clock.now();
-        self.batch_no += 1;
+        let batch_no = self.batch_no + 1;
         let mut batch = self.lock(&mut tx, members, now).await?;
         if suspect {
             recognise(&mut tx, members).await?;
@@ -236,7 +249,7 @@ impl WriterLoop {
                 actor: &member.job.actor,
                 project: &member.job.project,
                 writer: &self.incarnation,
-                batch_no: self.batch_no,
+                batch_no,
                 now,
             };
             if let (Some(Origin::Mailbox(key) | Origin::Timer(key)), Err(failure)) =
@@ -256,7 +269,7 @@ impl WriterLoop {
             actor: "",
             project: "",
             writer: &self.incarnation,
-            batch_no: self.batch_no,
+            batch_no,
             now,
         };
         let changed = !rows.is_empty();
@@ -272,6 +285,9 @@ impl WriterLoop {
             })?;
         } else {
             tx.rollback().await?;
+        }
+        if changed {
+            self.batch_no = batch_no;
         }
         // A root that was to be made and was not (its start was refused, or recognised as done before) has a key
         // that nobody will ever know.
@@ -375,19 +391,19 @@ impl WriterLoop {
             polls.jobs.extend(self.shared.wake.take(&written.open));
         }
         let mut claims = Vec::with_capacity(polls.jobs.len());
-        for (place, poll) in polls.jobs.iter_mut().enumerate() {
+        polls.drawn.resize(polls.jobs.len(), None);
+        // Cached trees that are not locked: another engine may have changed them.
+        let mut unlocked = HashSet::new();
+        for (poll, drawn) in polls.jobs.iter_mut().zip(&mut polls.drawn) {
             let request = &poll.request;
             poll.epoch = self.shared.wake.epoch(&request.project, &request.topics);
-            let before = polls.drawn.get(place).filter(|_| suspect);
-            let mut rows = match before {
+            let mut rows = match drawn.as_ref().filter(|_| suspect) {
                 Some(drawn) => external_tasks::find_claimed(tx, drawn).await?,
                 None => Vec::new(),
             };
             if rows.is_empty() && poll.is_wanted() {
-                let drawn = fetch::draw(&self.shared, request, now);
-                rows = external_tasks::claim(tx, &drawn).await?;
-                polls.drawn.resize(place.max(polls.drawn.len()), drawn.clone());
-                polls.drawn.splice(place..(place + 1).min(polls.drawn.len()), [drawn]);
+                let drawn = drawn.insert(fetch::draw(&self.shared, request, now));
+                rows = external_tasks::claim(tx, drawn).await?;
             }
             let mut claimed = Vec::with_capacity(rows.len());
             for row in rows {
@@ -396,12 +412,17 @@ impl WriterLoop {
                     && let Some(loaded) = self.trees.remove(&row.root)
                 {
                     batch.insert(row.root.clone(), loaded);
+                    if tx.dialect() == Dialect::Postgres {
+                        unlocked.insert(row.root.clone());
+                    }
                 }
-                let loaded = batch.get_mut(&row.root);
-                // A task that is not in memory is left to be loaded with its steps.
-                if let Some(loaded) = loaded.filter(|loaded| loaded.has_task(&row)) {
+                let locked = !unlocked.contains(&row.root);
+                let known = |loaded: &&mut Loaded| if locked { loaded.has_task(&row) } else { loaded.has_task_before(&row) };
+                // A task that is not in memory, or not as it is now, is left to be loaded with its steps.
+                let loaded = batch.get_mut(&row.root).filter(known);
+                if let Some(loaded) = loaded {
                     loaded.take_row(&row)?;
-                    claimed.push(fetch::claimed(row, Some(loaded)));
+                    claimed.push(fetch::claimed(row, Some((loaded, locked))));
                 } else {
                     claimed.push(fetch::claimed(row, None));
                 }
@@ -413,7 +434,14 @@ impl WriterLoop {
 
     /// After the commit: answers go out, waiting work is told, durable commands follow at once.
     fn after(&mut self, committed: Committed, members: &mut [Member], polls: Polls) {
-        let Committed { written, claims } = committed;
+        let Committed { mut written, claims } = committed;
+        for row in claims.iter().flatten().map(|claim| &claim.row) {
+            // What was leased in the same commit wakes nobody.
+            if let Some(left) = written.open.get_mut(&(row.project.clone(), row.topic.clone())) {
+                *left = left.saturating_sub(1);
+            }
+        }
+        written.open.retain(|_, left| *left > 0);
         for (poll, claimed) in polls.jobs.into_iter().zip(claims) {
             self.answer_poll(poll, claimed);
         }
@@ -437,6 +465,10 @@ impl WriterLoop {
         }
         if written.changed {
             wake.committed.send_modify(|count| *count += 1);
+            // The other writer's polls may have looked when this was decided but not committed.
+            for poll in wake.take(&written.open) {
+                let _ = self.writer.fetch(poll);
+            }
             wake.hint(written.open.into_keys());
         }
     }
@@ -483,8 +515,8 @@ impl WriterLoop {
     /// A durable command that could not be written counts a try, in a commit of its own.
     async fn count_try(&self, members: &[Member]) {
         for member in members {
-            if let Some(Origin::Mailbox(key)) = &member.job.origin
-                && let Err(error) = durable::count_try(&self.shared, key).await
+            if let Some(origin) = &member.job.origin
+                && let Err(error) = durable::count_try(&self.shared, origin).await
             {
                 warn!(%error, "a durable command's try could not be counted");
             }

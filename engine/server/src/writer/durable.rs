@@ -3,19 +3,23 @@
 
 use legation_kernel::commands::Command;
 use legation_kernel::effect::Mail;
-use legation_kernel::ids::{InstanceId, TaskId, root_of};
+use legation_kernel::ids::{TaskId, root_of};
 use legation_kernel::task::Caller;
 use legation_store::external_tasks::ExternalTaskRow;
 use legation_store::incidents::{self, IncidentRow};
 use legation_store::mailbox::{self, MailboxRow};
-use legation_store::timers::TimerRow;
-use legation_store::{Key, Result};
+use legation_store::timers::{self, TimerRow};
+use legation_store::{Key, Result, Tx};
+use serde::{Deserialize, Serialize};
 use tracing::error;
 
 use super::{CommandJob, Origin, Shared};
 
 /// Tries of a durable command before it becomes an incident (core §2).
 const MOST_TRIES: i64 = 5;
+
+/// From one try to the next, ms.
+const AGAIN_MS: i64 = 1_000;
 
 /// The command of a mailbox row; None for a row that nobody can read, which the log names.
 #[must_use]
@@ -75,36 +79,126 @@ fn job(shared: &Shared, project: &str, command: Command, origin: Option<Origin>)
     }
 }
 
+/// The code of the incident that holds a durable command.
+pub const FAILED: &str = "DURABLE_COMMAND_FAILED";
+
+/// What such an incident holds, as its body says.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Held {
+    Mailbox(String),
+    Timer(String),
+}
+
+/// A durable command that failed once more.
+struct Failed {
+    project: String,
+    instance: String,
+    /// CHILD_DONE, CONTINUE or a timer.
+    what: String,
+    tries: i64,
+    held: Held,
+}
+
 /// Counts a failed try; the fifth holds the row and opens an incident.
-pub(super) async fn count_try(shared: &Shared, key: &Key) -> Result<()> {
+pub(super) async fn count_try(shared: &Shared, origin: &Origin) -> Result<()> {
     let now = shared.clock.now();
     let mut tx = shared.db.begin_write().await?;
-    let tries = mailbox::count_try(&mut tx, &key.root, &key.id, Some(now + 1_000)).await?;
-    if tries.is_some_and(|tries| tries >= MOST_TRIES)
-        && let Some(row) = mailbox::get(&mut tx, &key.root, &key.id).await?
-    {
-        mailbox::reschedule(&mut tx, std::slice::from_ref(key), None).await?;
-        let instance = row.key.split(':').next().unwrap_or(&row.key).to_owned();
-        let incident = IncidentRow {
-            root: key.root.clone(),
-            id: format!("{}.{}", InstanceId(instance.clone()), row.id.replace([':', '.'], "-")),
-            project: row.project.clone(),
-            instance,
-            node: None,
-            external_task: None,
-            sequence: None,
-            kind: "incident".to_owned(),
-            code: "DURABLE_COMMAND_FAILED".to_owned(),
-            message: format!("{} could not be carried out in {MOST_TRIES} tries", row.kind),
-            state: "OPEN".to_owned(),
-            created_at: now,
-            resolved_at: None,
-            resolved_by: None,
-            resolution: None,
-            body: "{}".to_owned(),
-        };
-        debug_assert_eq!(root_of(&incident.id), key.root);
-        incidents::insert(&mut tx, &[incident]).await?;
+    let failed = match origin {
+        Origin::Mailbox(key) => mail_failed(&mut tx, key, now).await?,
+        Origin::Timer(key) => timer_failed(&mut tx, key, now).await?,
+        Origin::Lapse => None,
+    };
+    if let Some(failed) = failed.filter(|failed| failed.tries >= MOST_TRIES) {
+        incidents::insert(&mut tx, &[incident(&failed, now)?]).await?;
     }
     tx.commit().await
+}
+
+async fn mail_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>> {
+    let Some(tries) = mailbox::count_try(tx, &key.root, &key.id, Some(now + AGAIN_MS)).await? else {
+        return Ok(None);
+    };
+    let Some(row) = mailbox::get(tx, &key.root, &key.id).await? else { return Ok(None) };
+    if tries >= MOST_TRIES {
+        mailbox::reschedule(tx, std::slice::from_ref(key), None).await?;
+    }
+    let instance = row.key.split(':').next().unwrap_or(&row.key).to_owned();
+    Ok(Some(Failed { project: row.project, instance, what: row.kind, tries, held: Held::Mailbox(row.id) }))
+}
+
+/// A timer's row is written anew, with its tries as body.
+async fn timer_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>> {
+    let Some(mut row) = timers::take(tx, std::slice::from_ref(key)).await?.pop() else { return Ok(None) };
+    let before: Tries = serde_json::from_str(&row.body).unwrap_or_default();
+    let tries = before.tries + 1;
+    row.body = json(&Tries { tries })?;
+    row.due_at = now + AGAIN_MS;
+    row.held = tries >= MOST_TRIES;
+    timers::insert(tx, std::slice::from_ref(&row)).await?;
+    let what = row.node.clone().map_or_else(|| "a timer".to_owned(), |node| format!("the timer of node {node}"));
+    Ok(Some(Failed { project: row.project, instance: row.instance, what, tries, held: Held::Timer(row.id) }))
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Tries {
+    #[serde(default)]
+    tries: i64,
+}
+
+fn incident(failed: &Failed, now: i64) -> Result<IncidentRow> {
+    let (Held::Mailbox(held) | Held::Timer(held)) = &failed.held;
+    let local = format!("{}-{}", held.replace([':', '.'], "-"), failed.tries);
+    Ok(IncidentRow {
+        root: root_of(&failed.instance).to_owned(),
+        id: format!("{}.{local}", failed.instance),
+        project: failed.project.clone(),
+        instance: failed.instance.clone(),
+        node: None,
+        external_task: None,
+        sequence: None,
+        kind: "incident".to_owned(),
+        code: FAILED.to_owned(),
+        message: format!("{} could not be carried out in {} tries", failed.what, failed.tries),
+        state: "OPEN".to_owned(),
+        created_at: now,
+        resolved_at: None,
+        resolved_by: None,
+        resolution: None,
+        body: json(&failed.held)?,
+    })
+}
+
+/// Ends the incident of a durable command and lets the command run again; one more failure opens another.
+///
+/// # Errors
+/// `Conflict` when the incident is over.
+pub async fn run_again(shared: &Shared, mut incident: IncidentRow, by: &str) -> Result<()> {
+    let now = shared.clock.now();
+    let held: Held = super::trees::parse("incidents", &incident.id, &incident.body)?;
+    let root = incident.root.clone();
+    incident.state = "RESOLVED".to_owned();
+    incident.resolved_at = Some(now);
+    incident.resolved_by = Some(by.to_owned());
+    incident.resolution = Some(json(&"retried")?);
+    let mut tx = shared.db.begin_write().await?;
+    incidents::update(&mut tx, &[incident]).await?;
+    match held {
+        Held::Mailbox(id) => {
+            mailbox::reschedule(&mut tx, &[Key::new(root, id)], Some(now)).await?;
+        }
+        Held::Timer(id) => {
+            let mut rows = timers::take(&mut tx, &[Key::new(root, id)]).await?;
+            rows.iter_mut().for_each(|row| (row.due_at, row.held) = (now, false));
+            timers::insert(&mut tx, &rows).await?;
+        }
+    }
+    tx.commit().await?;
+    shared.wake.due.notify_one();
+    Ok(())
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String> {
+    serde_json::to_string(value)
+        .map_err(|error| legation_store::Error::Corrupt { table: "incidents", id: error.to_string() })
 }

@@ -14,6 +14,10 @@ use super::{CommandJob, Failure, Shared};
 /// Loads of one command before it is given up: more than any tree within its limits needs.
 const MOST_LOADS: usize = 20_000;
 
+/// After so many loads one by one a command goes through its whole tree: a cancel, mostly. All that is open is
+/// loaded then, since each load decides again from the start.
+const MANY_LOADS: usize = 8;
+
 /// Deciding longer than this raises an alarm naming the command (core §2, "CEL and schema cost").
 const SLOW_MS: u128 = 50;
 
@@ -47,7 +51,7 @@ pub(super) async fn execute(
         return Ok(Attempted::unknown(&loaded.root.id));
     }
     let jitter = shared.chance.percent();
-    for _ in 0..MOST_LOADS {
+    for loads in 0..MOST_LOADS {
         let decided = decide(shared, loaded, job, now, jitter);
         let stop = match decided {
             Ok(Ok((answer, changes))) => return Ok(Attempted { answer: Ok(answer), changes: Some(changes) }),
@@ -57,6 +61,9 @@ pub(super) async fn execute(
                 return Ok(Attempted { answer: Err(Failure::Internal), changes: None });
             }
         };
+        if loads == MANY_LOADS {
+            trees::load_open(tx, loaded, shared.db.dialect() == Dialect::Postgres).await?;
+        }
         if let Some(refusal) = load(shared, tx, loaded, job, stop).await? {
             return Ok(Attempted::refused(refusal));
         }
@@ -115,16 +122,11 @@ async fn load(
     Ok(match stop {
         Stop::Rejected(rejection) => Some(*rejection),
         Stop::MissingInstance(id) => {
-            let mut batch = std::collections::HashMap::from([(root.clone(), take(loaded))]);
-            trees::load_instances(tx, &mut batch, &std::iter::once(id.clone()).collect()).await?;
-            put(loaded, batch.remove(&root));
+            trees::load_instance(tx, loaded, &id).await?;
             (!loaded.tree.instances.contains_key(&id)).then(|| Rejection::not_found(format!("no instance {id}")))
         }
         Stop::MissingTask(id) => {
-            let mut batch = std::collections::HashMap::from([(root.clone(), take(loaded))]);
-            let refresh = shared.db.dialect() == Dialect::Postgres;
-            trees::load_tasks(tx, &mut batch, &std::iter::once(id.clone()).collect(), refresh).await?;
-            put(loaded, batch.remove(&root));
+            trees::load_task(tx, loaded, &id).await?;
             (!loaded.tree.tasks.contains_key(&id)).then(|| Rejection::not_found(format!("no external task {id}")))
         }
         Stop::MissingPayload(digest) => {
@@ -147,18 +149,4 @@ async fn load(
             }
         }
     })
-}
-
-/// Lends the tree to a loader that works on a batch.
-fn take(loaded: &mut Loaded) -> Loaded {
-    let root = loaded.root.clone();
-    let key = loaded.key.clone();
-    let fresh = loaded.fresh;
-    std::mem::replace(loaded, Loaded::new(root, key, fresh))
-}
-
-fn put(loaded: &mut Loaded, lent: Option<Loaded>) {
-    if let Some(lent) = lent {
-        *loaded = lent;
-    }
 }

@@ -66,15 +66,17 @@ pub(super) fn draw(shared: &Shared, request: &FetchRequest, now: i64) -> ClaimRe
     }
 }
 
-/// What memory knows of a leased task.
-pub(super) fn claimed(row: ExternalTaskRow, loaded: Option<&Loaded>) -> Claimed {
+/// What memory knows of a leased task. Of a tree that is not locked only what never changes is certain: the
+/// instance serves for its process then, not for variables.
+pub(super) fn claimed(row: ExternalTaskRow, loaded: Option<(&Loaded, bool)>) -> Claimed {
     let id = TaskId(row.id.clone());
     let instance_id = InstanceId(row.instance.clone());
-    let Some(loaded) = loaded else {
+    let Some((loaded, locked)) = loaded else {
         return Claimed { row, file: None, instance: None, payloads: HashMap::new() };
     };
     let file = loaded.tree.tasks.get(&id).cloned();
-    let instance = loaded.tree.instances.get(&instance_id).cloned();
+    let certain = locked || file.as_ref().is_some_and(|file| file.task.inputs.is_some());
+    let instance = loaded.tree.instances.get(&instance_id).filter(|_| certain).cloned();
     let mut payloads = HashMap::new();
     let mut keep = |reference: &PayloadRef| {
         if let Ok(value) = loaded.tree.payloads.get(&reference.digest) {

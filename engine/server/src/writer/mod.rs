@@ -26,7 +26,7 @@ use crate::definitions::DefinitionCache;
 use crate::wake::Wake;
 
 pub use batch::WriterLoop;
-pub use durable::{from_mail, from_timer, lapse};
+pub use durable::{FAILED, from_mail, from_timer, lapse, run_again};
 pub use faults::{Faults, Lost, Moment};
 pub use fetch::{Claimed, FetchJob, FetchRequest};
 pub use lanes::Lane;

@@ -13,7 +13,7 @@ use legation_language::Value;
 use legation_store::external_tasks::ExternalTaskRow;
 use legation_store::payloads::{PayloadRow, PayloadKey};
 use legation_store::roots::RootRow;
-use legation_store::{Conn, Error, Key, Result, external_tasks, instances, payloads, steps};
+use legation_store::{Conn, Error, Key, Result, Tx, external_tasks, instances, payloads, steps};
 
 use super::Shared;
 use crate::cipher::DataKey;
@@ -48,6 +48,13 @@ impl Loaded {
     /// Whether the task is in memory, with its steps.
     pub(super) fn has_task(&self, row: &ExternalTaskRow) -> bool {
         self.tree.tasks.contains_key(&TaskId(row.id.clone()))
+    }
+
+    /// Whether the task is in memory as it was before the claim that gave this row: each write of a step is one of
+    /// its task's row too.
+    pub(super) fn has_task_before(&self, row: &ExternalTaskRow) -> bool {
+        let known = self.rows.get(&TaskId(row.id.clone()));
+        self.has_task(row) && known.is_some_and(|known| known.revision + 1 == row.revision)
     }
 
     /// Takes a task's row over; steps that are in memory stay, since steps only change under the root's lock.
@@ -171,7 +178,7 @@ pub(super) async fn load_instances(
 /// Loads tasks with their steps. With `refresh` the rows of cached ones are locked and read again too, as
 /// another engine may have leased them.
 pub(super) async fn load_tasks(
-    tx: &mut legation_store::Tx,
+    tx: &mut Tx,
     trees: &mut HashMap<String, Loaded>,
     ids: &HashSet<TaskId>,
     refresh: bool,
@@ -211,6 +218,46 @@ pub(super) async fn load_tasks(
         }
     }
     Ok(())
+}
+
+/// Loads one instance of a tree, if it exists.
+pub(super) async fn load_instance(conn: &mut Conn, loaded: &mut Loaded, id: &InstanceId) -> Result<()> {
+    lend(loaded, async |batch| load_instances(conn, batch, &HashSet::from([id.clone()])).await).await
+}
+
+/// Loads one task of a tree with its steps, if it exists.
+pub(super) async fn load_task(tx: &mut Tx, loaded: &mut Loaded, id: &TaskId) -> Result<()> {
+    lend(loaded, async |batch| load_tasks(tx, batch, &HashSet::from([id.clone()]), false).await).await
+}
+
+/// Loads every instance and task of a tree that is not over.
+pub(super) async fn load_open(tx: &mut Tx, loaded: &mut Loaded, refresh: bool) -> Result<()> {
+    let root = loaded.root.id.clone();
+    let open = instances::list_tree(tx, &root).await?.into_iter().filter(|row| row.ended_at.is_none());
+    let instances: HashSet<InstanceId> = open.map(|row| InstanceId(row.id)).collect();
+    let open = external_tasks::list_open(tx, &root).await?;
+    let tasks: HashSet<TaskId> = open.into_iter().map(|row| TaskId(row.id)).collect();
+    lend(loaded, async |batch| {
+        load_instances(tx, batch, &instances).await?;
+        load_tasks(tx, batch, &tasks, refresh).await
+    })
+    .await
+}
+
+/// Lends a tree to a loader that works on a batch.
+async fn lend(
+    loaded: &mut Loaded,
+    load: impl AsyncFnOnce(&mut HashMap<String, Loaded>) -> Result<()>,
+) -> Result<()> {
+    let (root, key, fresh) = (loaded.root.clone(), loaded.key.clone(), loaded.fresh);
+    let id = root.id.clone();
+    let lent = std::mem::replace(loaded, Loaded::new(root, key, fresh));
+    let mut batch = HashMap::from([(id.clone(), lent)]);
+    let result = load(&mut batch).await;
+    if let Some(lent) = batch.remove(&id) {
+        *loaded = lent;
+    }
+    result
 }
 
 /// A decrypted payload.

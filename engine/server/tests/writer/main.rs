@@ -1,6 +1,9 @@
 //! The writer on both databases: real store, real kernel, no HTTP. What is answered is committed.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod durable;
+mod engines;
+mod feed;
 mod support;
 
 use legation_kernel::commands::{Answer, Command};

@@ -1,6 +1,8 @@
 //! An engine on a database of its own, with a fake clock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use legation_kernel::commands::{Answer, Command, Completion, StartInstance};
@@ -12,7 +14,7 @@ use legation_server::app::{App, Parts, Sender};
 use legation_server::chance::Chance;
 use legation_server::cipher::Master;
 use legation_server::clock::Clock;
-use legation_server::writer::{Claimed, Failure, FetchRequest};
+use legation_server::writer::{Claimed, Failure, Faults, FetchRequest};
 use legation_store::definitions::DefinitionRow;
 use legation_store::instances::{self, InstanceRow};
 use legation_store::testing::TestDb;
@@ -30,16 +32,32 @@ pub fn text(text: &str) -> Value {
 
 impl Engine {
     pub async fn new(test: &TestDb, files: &[(&str, &str)]) -> Self {
+        Self::with(test, files, None).await
+    }
+
+    /// One whose commits are broken by a test.
+    pub async fn with_faults(test: &TestDb, files: &[(&str, &str)], faults: Arc<dyn Faults>) -> Self {
+        Self::with(test, files, Some(faults)).await
+    }
+
+    async fn with(test: &TestDb, files: &[(&str, &str)], faults: Option<Arc<dyn Faults>>) -> Self {
         let clock = Clock::fake(1_700_000_000_000);
         deploy(&test.db, files).await;
-        let app = start(&test.url, clock.clone()).await;
+        let app = start(&test.url, clock.clone(), faults).await;
         Self { app, url: test.url.clone(), clock }
+    }
+
+    /// Another engine on the same database, with a clock that is so much ahead.
+    pub async fn beside(&self, ahead_ms: i64) -> Self {
+        let clock = Clock::fake(self.clock.now() + ahead_ms);
+        let app = start(&self.url, clock.clone(), None).await;
+        Self { app, url: self.url.clone(), clock }
     }
 
     /// Stops the engine and starts another on the same database.
     pub async fn restart(&mut self) {
         self.app.stop(Duration::from_secs(10)).await;
-        self.app = start(&self.url, self.clock.clone()).await;
+        self.app = start(&self.url, self.clock.clone(), None).await;
     }
 
     pub fn sender(&self) -> Sender {
@@ -90,16 +108,10 @@ impl Engine {
     }
 
     pub async fn complete(&self, claimed: &Claimed, variables: &[(&str, Value)]) -> Result<Answer, Failure> {
-        let row = &claimed.row;
-        let caller = Caller {
-            worker: "w".to_owned(),
-            credential: "key".to_owned(),
-            lease: Some((row.lease_no as u32, row.lease_random.clone().expect("a lease has a random part"))),
-            arrived_at: self.app.clock().now(),
-        };
+        let caller = caller(claimed, self.app.clock().now());
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let command = Command::Complete {
-            task: TaskId(row.id.clone()),
+            task: TaskId(claimed.row.id.clone()),
             caller,
             completion: Completion::Variables(variables),
         };
@@ -139,9 +151,25 @@ fn request(topic: &str, max: u32) -> FetchRequest {
     }
 }
 
-async fn start(url: &str, clock: Clock) -> App {
+/// Who calls under the lease of a claim.
+pub fn caller(claimed: &Claimed, now: i64) -> Caller {
+    let row = &claimed.row;
+    Caller {
+        worker: "w".to_owned(),
+        credential: "key".to_owned(),
+        lease: Some((row.lease_no as u32, row.lease_random.clone().expect("a lease has a random part"))),
+        arrived_at: now,
+    }
+}
+
+async fn start(url: &str, clock: Clock, faults: Option<Arc<dyn Faults>>) -> App {
+    // Each engine has chance of its own: two would draw the same ids.
+    static SEED: AtomicU64 = AtomicU64::new(7);
+    let chance = Chance::seeded(SEED.fetch_add(1, Ordering::Relaxed));
     let db = Db::open(url).await.expect("the database opens");
-    App::start(Parts::new(db, clock, Chance::seeded(7), Master::new([7; 32])))
+    let mut parts = Parts::new(db, clock, chance, Master::new([7; 32]));
+    parts.faults = faults.or(parts.faults);
+    App::start(parts)
 }
 
 async fn deploy(db: &Db, files: &[(&str, &str)]) {
