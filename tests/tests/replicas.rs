@@ -146,30 +146,29 @@ async fn a_worker_at_one_engine_gets_work_of_the_other_within_a_second() {
     let (dev, workers) = (scene.clients("dev"), scene.clients("worker"));
     for round in 0..6 {
         let (here, there) = (round % 2, 1 - round % 2);
-        let (started, polling) = tokio::join!(
-            async {
-                // The other call is on its way first; should it not be, the poll finds the work at once.
-                tokio::task::yield_now().await;
-                dev[here].start("job", json!({})).await;
-                Instant::now()
-            },
-            async {
-                let got = workers[there]
-                    .post("/v1/external-tasks/fetch-and-lock", fetch("w", 20_000))
-                    .await;
-                (got, Instant::now())
-            }
-        );
-        let (got, at) = polling;
-        let lease = got["tasks"][0]["id"].as_str().expect("work").to_owned();
+        let name = format!("w{round}");
+        let (client, ask) = (workers[there].clone(), fetch(&name, 20_000));
+        let polling = tokio::spawn(async move {
+            let got = client.post("/v1/external-tasks/fetch-and-lock", ask).await;
+            (got, Instant::now())
+        });
+        until("the worker to wait", async || {
+            let listed = dev[there].get("/v1/workers").await;
+            listed.to_string().contains(&format!("\"{name}\"")).then_some(())
+        })
+        .await;
+        let started = Instant::now();
+        dev[here].start("job", json!({})).await;
+        let (got, at) = polling.await.expect("a poll ends");
+        let lease = got["tasks"][0]["id"].as_str().expect("work");
         let waited = at.saturating_duration_since(started);
         assert!(waited < Duration::from_secs(1), "round {round}: {waited:?}");
         // Its second node is work as well; the next round must not find it.
-        complete("w", &lease, &workers).await;
+        complete(&name, lease, &workers).await;
         let next = workers[there]
-            .post("/v1/external-tasks/fetch-and-lock", fetch("w", 20_000))
+            .post("/v1/external-tasks/fetch-and-lock", fetch(&name, 20_000))
             .await;
-        complete("w", next["tasks"][0]["id"].as_str().expect("work"), &workers).await;
+        complete(&name, next["tasks"][0]["id"].as_str().expect("work"), &workers).await;
     }
     all_completed(&dev[0], 6).await;
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use legation_tests::e2e::{binary, workspace};
+use legation_tests::e2e::{Process, binary, until, workspace};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
@@ -13,17 +13,33 @@ struct Ran {
     said: String,
 }
 
-/// `DEMO_ONCE=1 make demo` with a target folder of its own for what it writes.
-async fn demo(target: &Path) -> Ran {
+/// `make demo` with a target folder of its own for what it writes.
+fn command(target: &Path) -> std::process::Command {
     let bin = binary("legation");
-    let bin = bin.parent().expect("binaries lie in a folder");
-    let mut command = Command::new("make");
+    let mut command = std::process::Command::new("make");
     command
         .arg("demo")
         .current_dir(workspace())
+        .env("DEMO_BIN", bin.parent().expect("binaries lie in a folder"))
+        .env("CARGO_TARGET_DIR", target);
+    for name in [
+        "DEMO_ONCE",
+        "LEGATION_MODEL",
+        "OPENAI_API_KEY",
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "OLLAMA_HOST",
+    ] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// With DEMO_ONCE=1, to its end.
+async fn once(target: &Path) -> Ran {
+    let mut command = Command::from(command(target));
+    command
         .env("DEMO_ONCE", "1")
-        .env("DEMO_BIN", bin)
-        .env("CARGO_TARGET_DIR", target)
         .env("OPENAI_API_KEY", "not-used-0123456789")
         .kill_on_drop(true);
     let began = Instant::now();
@@ -69,7 +85,7 @@ async fn the_demo_runs_twice_in_a_row_on_the_next_free_port_and_leaves_no_proces
     // Whoever has it, it is taken now.
     let _taken = std::net::TcpListener::bind("127.0.0.1:8700");
     for round in 1..=2 {
-        let ran = demo(target.path()).await;
+        let ran = once(target.path()).await;
         assert!(ran.success, "round {round}: {}", ran.said);
         let last = ran.said.trim_end().lines().last().expect("it says something");
         let words: Vec<&str> = last.split_whitespace().collect();
@@ -98,4 +114,44 @@ async fn the_demo_runs_twice_in_a_row_on_the_next_free_port_and_leaves_no_proces
         let left = running(&target.path().display().to_string());
         assert!(left.is_empty(), "left behind: {left:#?}");
     }
+}
+
+/// Without DEMO_ONCE a person approves with the printed command, it stays up until Ctrl-C, and leaves nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_demo_waits_for_a_person_and_stays_up_until_ctrl_c() {
+    let target = tempfile::TempDir::with_prefix("legation-demo-").expect("a temporary folder");
+    let mut demo = Process::start("demo", &mut command(target.path()), target.path());
+    let printed = until("the command that approves", async || {
+        let log = demo.log();
+        let line = log
+            .lines()
+            .find(|line| line.contains(" approve ") && line.contains("cd "))?;
+        Some(line.trim().to_owned())
+    })
+    .await;
+    assert!(
+        !demo.log().contains("stays up"),
+        "the second story waits for finance"
+    );
+    let approved = Command::new("sh")
+        .args(["-euc", &format!("{printed} --yes")])
+        .current_dir(workspace())
+        .output()
+        .await
+        .expect("a shell can be started");
+    assert!(approved.status.success(), "{printed}: {approved:?}");
+    until("both stories to be told", async || {
+        demo.log().contains("The engine stays up").then_some(())
+    })
+    .await;
+    let here = target.path().display().to_string();
+    assert!(
+        running(&here).len() >= 4,
+        "engine, agent, payments and notifier are up"
+    );
+    demo.interrupt();
+    demo.ended().await;
+    assert!(demo.log().contains("stopping"), "{}", demo.log());
+    let left = running(&here);
+    assert!(left.is_empty(), "left behind: {left:#?}");
 }

@@ -57,6 +57,14 @@ impl Process {
         self.child.wait().expect("a child can be waited for");
     }
 
+    /// Ctrl-C: the whole group hears it, as in a terminal.
+    ///
+    /// # Panics
+    /// When it had ended by itself.
+    pub fn interrupt(&self) {
+        killpg(self.pid(), Signal::SIGINT).expect("a group can be interrupted");
+    }
+
     /// Waits until it has ended by itself, and says how.
     ///
     /// # Panics
