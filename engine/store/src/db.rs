@@ -273,6 +273,14 @@ impl Db {
         Ok(())
     }
 
+    /// Lets every commit on SQLite wait so much longer, as a slower disk would: for measurements. PostgreSQL has
+    /// `commit_delay`.
+    pub fn delay_commits(&self, ms: u64) {
+        if let Pools::Sqlite { writer, .. } = &*self.0 {
+            writer.delay(ms);
+        }
+    }
+
     /// What the writer's connection says of its commits.
     pub(crate) async fn sqlite_durability(&self) -> Result<String> {
         let Pools::Sqlite { writer, .. } = &*self.0 else {
@@ -280,7 +288,9 @@ impl Db {
         };
         let mut guard = writer.bare().await?;
         let conn = guard.as_mut().expect("it was just connected");
-        let (journal,): (String,) = sqlx::query_as("PRAGMA journal_mode").fetch_one(&mut *conn).await?;
+        let (journal,): (String,) = sqlx::query_as("PRAGMA journal_mode")
+            .fetch_one(&mut *conn)
+            .await?;
         let (synchronous,): (i64,) = sqlx::query_as("PRAGMA synchronous").fetch_one(conn).await?;
         let word = match synchronous {
             0 => "OFF",

@@ -78,6 +78,17 @@ impl Scratch {
     }
 }
 
+/// Whether a server takes connections.
+pub async fn answers(server: &str) -> bool {
+    let Ok(options) = server.parse::<PgConnectOptions>() else {
+        return false;
+    };
+    match options.connect().await {
+        Ok(conn) => conn.close().await.is_ok(),
+        Err(_) => false,
+    }
+}
+
 /// What holds when a commit is answered, in the database's own words.
 ///
 /// # Errors

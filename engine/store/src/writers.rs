@@ -1,6 +1,7 @@
 //! Connections for write transactions. Not pools: a pool pings each connection when it comes back, which for the one
 //! writer of SQLite is a wait between two batches, and it trusts a connection that SQLite rolled back by itself.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ const POSTGRES_WRITERS: usize = 8;
 pub(crate) struct SqliteWriter {
     options: SqliteConnectOptions,
     slot: Arc<AsyncMutex<Option<SqliteConnection>>>,
+    /// What every commit waits in addition, ms.
+    delay_ms: AtomicU64,
 }
 
 /// A write transaction on SQLite. Dropping it rolls it back.
@@ -31,6 +34,7 @@ pub(crate) struct SqliteTx {
     guard: Option<OwnedMutexGuard<Option<SqliteConnection>>>,
     /// The BEGIN may have reached SQLite: it goes with the first statement.
     begun: bool,
+    delay: Duration,
 }
 
 impl SqliteWriter {
@@ -39,6 +43,7 @@ impl SqliteWriter {
         Ok(Self {
             options,
             slot: Arc::new(AsyncMutex::new(Some(conn))),
+            delay_ms: AtomicU64::new(0),
         })
     }
 
@@ -46,6 +51,7 @@ impl SqliteWriter {
         Ok(SqliteTx {
             guard: Some(self.bare().await?),
             begun: false,
+            delay: Duration::from_millis(self.delay_ms.load(Ordering::Relaxed)),
         })
     }
 
@@ -56,6 +62,11 @@ impl SqliteWriter {
             *guard = Some(self.options.connect().await?);
         }
         Ok(guard)
+    }
+
+    /// Lets every commit wait so much longer, as a slower disk would.
+    pub(crate) fn delay(&self, ms: u64) {
+        self.delay_ms.store(ms, Ordering::Relaxed);
     }
 
     /// Whether it is free at this moment.
@@ -87,14 +98,21 @@ impl SqliteTx {
     pub(crate) async fn commit(mut self) -> Result<()> {
         // A failed COMMIT leaves the transaction open (busy) or has rolled it back (full): the drop sorts it out.
         sqlx::query("COMMIT").execute(self.conn()).await?;
-        self.guard = None;
+        self.committed().await;
         Ok(())
+    }
+
+    async fn committed(&mut self) {
+        if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
+        self.guard = None;
     }
 
     /// Runs what waits, and commits with it.
     pub(crate) async fn commit_with(mut self, queue: Queue) -> Result<()> {
         queue.commit(self.begun()).await?;
-        self.guard = None;
+        self.committed().await;
         Ok(())
     }
 

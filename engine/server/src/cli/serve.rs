@@ -47,6 +47,9 @@ pub struct Arguments {
     /// Serve /metrics without a key, for a scraper on a closed network.
     #[arg(long)]
     pub open_metrics: bool,
+    /// For measurements: every commit on SQLite waits so much longer.
+    #[arg(long, hide = true, value_name = "MS")]
+    pub sync_delay_ms: Option<u64>,
 }
 
 pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
@@ -56,6 +59,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let db = setup::open(&arguments.database, &master, &clock)
         .await
         .context("the database cannot be used")?;
+    db.delay_commits(arguments.sync_delay_ms.unwrap_or_default());
     if !setup::has_keys(&db, &clock).await? {
         let Some(file) = &arguments.bootstrap_admin_key_file else {
             db.close().await;

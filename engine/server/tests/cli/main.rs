@@ -4,6 +4,7 @@
     reason = "a test that cannot go on says where by panicking"
 )]
 
+mod bench;
 mod clients;
 mod dev;
 mod documents;

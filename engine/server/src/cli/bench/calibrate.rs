@@ -56,6 +56,7 @@ pub async fn calibrate(place: &Place, sync_delay_ms: Option<u32>) -> anyhow::Res
     };
     let db = Db::open(&url).await?;
     db.migrate().await?;
+    db.delay_commits(u64::from(sync_delay_ms.unwrap_or_default()));
     let calibration = Calibration {
         durability: durability(&db).await?,
         sync,

@@ -100,7 +100,7 @@ impl Engine {
             .stderr(std::fs::File::create(&log)?)
             .kill_on_drop(true);
         if let (Some(ms), Place::Sqlite) = (sync_delay_ms, place) {
-            command.env("LEGATION_SYNC_DELAY_MS", ms.to_string());
+            command.args(["--sync-delay-ms", &ms.to_string()]);
         }
         let began = Instant::now();
         let mut child = command.spawn().context("the engine cannot be started")?;

@@ -9,6 +9,7 @@ mod engine;
 mod http;
 mod load;
 mod report;
+mod server;
 mod times;
 mod usage;
 mod work;
@@ -28,6 +29,7 @@ use super::{Global, Usage};
 use engine::{Engine, Place};
 use http::Target;
 use report::{Measured, Report};
+use server::Server;
 use times::Part;
 use usage::Meter;
 
@@ -86,7 +88,8 @@ pub struct Arguments {
     #[arg(value_enum, ignore_case = true, value_name = "SCENARIO")]
     pub scenarios: Vec<Scenario>,
     /// `sqlite`: a temporary file. `postgres://…`: a temporary database on that server, which must be on this machine
-    /// for its CPU and memory to be shown. `postgres`: the same, with the address in TEST_DATABASE_URL.
+    /// for its CPU and memory to be shown. `postgres`: the server of TEST_DATABASE_URL, or a temporary one made of
+    /// the binaries of this machine.
     #[arg(
         long,
         default_value = "sqlite",
@@ -170,7 +173,8 @@ async fn measure_all(
     if arguments.key_file.is_some() {
         return Err(Usage("--key-file goes with --url".to_owned()).into());
     }
-    let place = place(&arguments.database)?;
+    // Kept until everything is measured.
+    let (place, _server) = place(&arguments.database).await?;
     if !quiet {
         eprintln!("calibrating");
     }
@@ -202,19 +206,19 @@ async fn measure_all(
     ))
 }
 
-fn place(database: &str) -> anyhow::Result<Place> {
+/// Where to measure, and the server that was started for it.
+async fn place(database: &str) -> anyhow::Result<(Place, Option<Server>)> {
     match database {
-        "sqlite" => Ok(Place::Sqlite),
+        "sqlite" => Ok((Place::Sqlite, None)),
         "postgres" => match std::env::var("TEST_DATABASE_URL") {
-            Ok(url) if !url.is_empty() => Ok(Place::Postgres(url)),
+            Ok(url) if !url.is_empty() => Ok((Place::Postgres(url), None)),
             _ => {
-                let hint = "--database postgres needs a server's address in TEST_DATABASE_URL; \
-                            or name it: --database postgres://USER:PASSWORD@HOST/NAME";
-                Err(Usage(hint.to_owned()).into())
+                let server = Server::start().await?;
+                Ok((Place::Postgres(server.url.clone()), Some(server)))
             }
         },
         url if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-            Ok(Place::Postgres(url.to_owned()))
+            Ok((Place::Postgres(url.to_owned()), None))
         }
         _ => Err(Usage("--database is sqlite, postgres or a postgres:// address".to_owned()).into()),
     }
