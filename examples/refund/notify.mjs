@@ -1,7 +1,8 @@
 // Tells customers what came of their complaint: here by writing a line, in your shop by mail.
 import { readFileSync } from 'node:fs';
 
-const url = process.env.LEGATION_URL ?? 'http://127.0.0.1:8700';
+// `legation dev` writes its address and a worker's key into this folder.
+const url = process.env.LEGATION_URL ?? readFileSync('.legation/url', 'utf8').trim();
 const key = process.env.LEGATION_KEY ?? readFileSync('.legation/worker.key', 'utf8').trim();
 const workerId = `notify-${process.pid}`;
 

@@ -2,7 +2,8 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-const url = process.env.LEGATION_URL ?? 'http://127.0.0.1:8700';
+// `legation dev` writes its address and a worker's key into this folder.
+const url = process.env.LEGATION_URL ?? readFileSync('.legation/url', 'utf8').trim();
 const key = process.env.LEGATION_KEY ?? readFileSync('.legation/worker.key', 'utf8').trim();
 const topic = process.env.TOPIC ?? 'payments.payout';
 const ledger = process.env.LEDGER ?? '.legation/payments.jsonl';

@@ -7,7 +7,8 @@ import time
 import urllib.error
 import urllib.request
 
-URL = os.environ.get("LEGATION_URL", "http://127.0.0.1:8700")
+# `legation dev` writes its address and a worker's key into this folder.
+URL = os.environ.get("LEGATION_URL") or pathlib.Path(".legation/url").read_text().strip()
 KEY = os.environ.get("LEGATION_KEY") or pathlib.Path(".legation/worker.key").read_text().strip()
 TOPIC = os.environ.get("TOPIC", "payments.payout")
 LEDGER = pathlib.Path(os.environ.get("LEDGER", ".legation/payments.jsonl"))
