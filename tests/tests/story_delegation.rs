@@ -220,7 +220,7 @@ async fn delegations_that_could_not_run_are_refused_at_deployment() {
     stage.keep(engine);
     let dev = stage.client("dev");
     let of = "{ process: refund_payout, description: Refund a customer, outputs: [payout_id] }";
-    let nine = vec!["{ process: refund_payout, outputs: [payout_id] }"; 9].join(", ");
+    let nine = ["{ process: refund_payout, outputs: [payout_id] }"; 9].join(", ");
     let cases = [
         (
             "DELEGATION_CYCLE",
