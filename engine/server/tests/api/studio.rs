@@ -10,7 +10,7 @@ use crate::support::TestApp;
 
 const EVERYTHING: &str = "
 metadata:
-  key: paperwork
+  key: work
   name: \"<Work> & \\\"more\\\"\"
   variables: { n: { type: number } }
 flow:
@@ -52,7 +52,8 @@ flow:
 async fn a_process_is_bpmn_with_what_it_only_implies() {
     let app = TestApp::new().await;
     app.deploy(&[("work.process.yaml", EVERYTHING)]).await;
-    let answer = app.get("dev", "/v1/processes/paperwork/versions/1/bpmn").await;
+    let of = |version: u32| format!("/v1/processes/{}/versions/{version}/bpmn", "work");
+    let answer = app.get("dev", &of(1)).await;
     assert_eq!(answer.headers["content-type"], "application/xml; charset=utf-8");
     let xml = answer.text;
     for part in [
@@ -69,10 +70,10 @@ async fn a_process_is_bpmn_with_what_it_only_implies() {
         assert!(xml.contains(part), "{part} is missing in {xml}");
     }
     assert!(!xml.contains("BPMNDiagram"), "no node has a position");
-    app.get("dev", "/v1/processes/paperwork/versions/2/bpmn")
+    app.get("dev", &of(2))
         .await
         .refused(404, "NOT_FOUND");
-    app.get("payer", "/v1/processes/paperwork/versions/1/bpmn")
+    app.get("payer", &of(1))
         .await
         .refused(403, "FORBIDDEN");
 }
