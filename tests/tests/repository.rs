@@ -90,6 +90,10 @@ fn the_pure_crates_depend_on_nothing_that_does_io_or_reads_a_clock() {
 fn no_source_file_is_over_600_lines() {
     let mut too_long = Vec::new();
     for path in files_ending(&["rs", "ts", "tsx", "mjs"]) {
+        // Types that are generated from openapi.json.
+        if shown(&path).ends_with(".d.ts") {
+            continue;
+        }
         let lines = read(&path).lines().count();
         if lines > MOST_LINES {
             too_long.push(format!("{} has {lines} lines", shown(&path)));
