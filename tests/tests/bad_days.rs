@@ -261,6 +261,46 @@ async fn b22_a_timeout_and_a_completion_race(dialect: Dialect) {
     }
 }
 
+/// B22: a cancel, a timeout and a completion at about the same moment. One of the three is what happened, for everybody.
+async fn b22_a_cancel_a_timeout_and_a_completion_race(dialect: Dialect) {
+    let (mut stage, engine) = Stage::new(dialect).await;
+    stage.keep(engine);
+    let (dev, worker) = (stage.client("dev"), stage.client("worker"));
+    deploy(&dev, &[("hurry", HURRY)]).await;
+    for round in 0..50 {
+        let id = dev.start("hurry", json!({})).await;
+        let cancel = json!({ "reason": "not wanted" });
+        let cancel_path = format!("/v1/instances/{id}/cancel");
+        let (completed, cancelled) = tokio::join!(
+            async {
+                let (path, body) = complete(&fetch_once(&worker, "hurry.work").await?);
+                worker.try_call("POST", &path, Some(&body), None).await
+            },
+            async {
+                // Which of them is first changes from round to round: the timeout is due after 40 ms.
+                for _ in 0..round % 10 {
+                    dev.get(&format!("/v1/instances/{id}")).await;
+                }
+                dev.try_call("POST", &cancel_path, Some(&cancel), None).await
+            },
+        );
+        let ended = dev.ended(&id).await;
+        let cancelled = cancelled.expect("an answer");
+        assert_eq!(
+            cancelled.body["status"], ended["status"],
+            "round {round}: {cancelled:?}"
+        );
+        // Nothing to fetch any more is an answer as well.
+        let completed = completed.map_or(410, |answer| answer.status);
+        match ended["status"].as_str().expect("a status") {
+            "COMPLETED" => assert_eq!(completed, 200, "round {round}"),
+            "CANCELLED" => assert_eq!(completed, 410, "round {round}"),
+            "FAILED" => assert_eq!((completed, &ended["error"]["code"]), (410, &json!("TOO_LATE"))),
+            other => panic!("round {round}: {other}"),
+        }
+    }
+}
+
 /// B24: the machine's clock jumps an hour forward. Nothing expires and nothing fires early while the engine runs;
 /// the next engine takes the new time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -326,5 +366,6 @@ fn faketime() -> PathBuf {
 
 on_both_databases!(
     b22_a_cancel_and_a_completion_race,
-    b22_a_timeout_and_a_completion_race
+    b22_a_timeout_and_a_completion_race,
+    b22_a_cancel_a_timeout_and_a_completion_race,
 );

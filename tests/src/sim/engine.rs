@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use legation_language::documents::{Nothing, Options, freeze};
+use legation_language::documents::{FrozenProcess, Nothing, Options, freeze};
 use legation_server::app::{App, Parts};
 use legation_server::chance::Chance;
 use legation_server::cipher::Master;
@@ -35,17 +35,18 @@ impl Place {
     /// An empty database with the world's processes.
     pub fn new(dialect: Dialect) -> Self {
         let runtime = runtime();
-        let place = match dialect {
-            Dialect::Sqlite => Self::File(folder()),
-            Dialect::Postgres => Self::Postgres(Box::new(runtime.block_on(TestDb::new(dialect)))),
-        };
-        runtime.block_on(async {
-            let db = Db::open(&place.url()).await.expect("the database opens");
-            db.migrate().await.expect("the migrations run");
-            deploy(&db).await;
-            db.close().await;
-        });
-        place
+        match dialect {
+            Dialect::Sqlite => {
+                let folder = folder();
+                std::fs::write(folder.join("legation.db"), template()).expect("the database is written");
+                Self::File(folder)
+            }
+            Dialect::Postgres => {
+                let test = Box::new(runtime.block_on(TestDb::new(dialect)));
+                runtime.block_on(fill(&test.url));
+                Self::Postgres(test)
+            }
+        }
     }
 
     fn url(&self) -> String {
@@ -62,6 +63,30 @@ impl Drop for Place {
             let _ = std::fs::remove_dir_all(folder);
         }
     }
+}
+
+/// The bytes of a SQLite file with the world's processes, made once.
+fn template() -> &'static [u8] {
+    static TEMPLATE: OnceLock<Vec<u8>> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        let place = Place::File(folder());
+        runtime().block_on(fill(&place.url()));
+        let Place::File(folder) = &place else {
+            return Vec::new();
+        };
+        std::fs::read(folder.join("legation.db")).expect("the database can be read")
+    })
+}
+
+async fn fill(url: &str) {
+    let db = Db::open(url).await.expect("the database opens");
+    db.migrate().await.expect("the migrations run");
+    let mut tx = db.begin_write().await.expect("a transaction");
+    definitions::insert(&mut tx, frozen())
+        .await
+        .expect("definitions are written");
+    tx.commit().await.expect("a commit");
+    db.close().await;
 }
 
 /// In memory where there is such a place: nothing here tests the disk.
@@ -104,7 +129,7 @@ impl Engine {
             lives: 0,
             count,
             clock,
-            fates: Arc::new(Fates::new(seed)),
+            fates: Arc::default(),
             life: None,
         };
         engine.begin();
@@ -216,18 +241,17 @@ async fn due(db: &Db, now: i64) -> Vec<String> {
     rows.await.unwrap_or_else(|error| vec![error.to_string()])
 }
 
-/// Writes the world's definitions.
-async fn deploy(db: &Db) {
-    let files: BTreeMap<String, String> = FILES
-        .iter()
-        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
-        .collect();
-    let frozen = freeze(&files, &Options::default(), &Nothing);
-    assert!(!frozen.has_errors(), "{:#?}", frozen.problems);
-    let rows: Vec<DefinitionRow> = frozen
-        .processes
-        .iter()
-        .map(|process| DefinitionRow {
+/// The world's definitions, frozen once.
+fn frozen() -> &'static [DefinitionRow] {
+    static FROZEN: OnceLock<Vec<DefinitionRow>> = OnceLock::new();
+    FROZEN.get_or_init(|| {
+        let files: BTreeMap<String, String> = FILES
+            .iter()
+            .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+            .collect();
+        let frozen = freeze(&files, &Options::default(), &Nothing);
+        assert!(!frozen.has_errors(), "{:#?}", frozen.problems);
+        let row = |process: &FrozenProcess| DefinitionRow {
             project: PROJECT.to_owned(),
             key: process.definition.key.clone(),
             version: i64::from(process.definition.version),
@@ -236,13 +260,9 @@ async fn deploy(db: &Db) {
             source: String::new(),
             created_at: 0,
             created_by: "tester".to_owned(),
-        })
-        .collect();
-    let mut tx = db.begin_write().await.expect("a transaction");
-    definitions::insert(&mut tx, &rows)
-        .await
-        .expect("definitions are written");
-    tx.commit().await.expect("a commit");
+        };
+        frozen.processes.iter().map(row).collect()
+    })
 }
 
 /// A key of the store from an id below a root.

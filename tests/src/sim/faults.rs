@@ -1,5 +1,5 @@
-//! Commits that go wrong: the connection breaks before or after, or the engine dies there. The n-th commit meets the
-//! same fate in every run of a seed.
+//! Commits that go wrong: the connection breaks before or after, or the engine dies there. The run says beforehand
+//! which commit of the next action is meant, so that its fate does not depend on what the machine does meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,24 +7,32 @@ use std::sync::{Mutex, PoisonError};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use legation_server::writer::{Faults, Lost, Moment};
+use rand::Rng;
 use rand::rngs::StdRng;
-use rand::{Rng, SeedableRng};
 use tokio::sync::Notify;
 
-/// What a test makes of the next commit.
+/// What becomes of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doom {
     LostBefore,
     LostAfter,
+    DiesBefore,
+    DiesAfter,
+    /// Between a child's end and its parent's resume.
+    DiesWithMail,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    /// Commits that pass before.
+    skip: u32,
+    doom: Doom,
 }
 
 /// Decides the fate of commits. Shared by all engines of one run.
+#[derive(Default)]
 pub struct Fates {
-    rng: Mutex<StdRng>,
-    /// False while the world is calm.
-    pub on: AtomicBool,
-    /// For tests of a single accident.
-    pub next: Mutex<Option<Doom>>,
+    plan: Mutex<Option<Plan>>,
     /// An engine has died in a commit.
     dead: AtomicBool,
     pub died: Notify,
@@ -33,16 +41,32 @@ pub struct Fates {
 }
 
 impl Fates {
-    pub fn new(seed: u64) -> Self {
-        Self {
-            rng: Mutex::new(StdRng::seed_from_u64(seed)),
-            on: AtomicBool::new(false),
-            next: Mutex::new(None),
-            dead: AtomicBool::new(false),
-            died: Notify::new(),
-            commits: AtomicU32::new(0),
-            broken: AtomicU32::new(0),
-        }
+    /// The next commit.
+    pub fn doom(&self, doom: Doom) {
+        self.set(Some(Plan { skip: 0, doom }));
+    }
+
+    /// Perhaps one of the next commits.
+    pub fn draw(&self, rng: &mut StdRng) {
+        let doom = match rng.random_range(0..20) {
+            0 | 1 => Doom::LostBefore,
+            2 | 3 => Doom::LostAfter,
+            4 => Doom::DiesBefore,
+            5 => Doom::DiesAfter,
+            6 => Doom::DiesWithMail,
+            _ => return,
+        };
+        let skip = rng.random_range(0..3) / 2;
+        self.set(Some(Plan { skip, doom }));
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn calm(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, plan: Option<Plan>) {
+        *self.plan.lock().unwrap_or_else(PoisonError::into_inner) = plan;
     }
 
     pub fn is_dead(&self) -> bool {
@@ -56,25 +80,23 @@ impl Fates {
         let _ = self.died.notified().now_or_never();
     }
 
-    /// Whether the commit that stands there is doomed. Once.
-    fn is_doomed(&self, moment: Moment) -> bool {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let here = match moment {
-            Moment::BeforeCommit => Doom::LostBefore,
-            Moment::AfterCommit { .. } => Doom::LostAfter,
+    /// The doom of a commit that stands there. Once.
+    fn take(&self, moment: Moment) -> Option<Doom> {
+        let mut plan = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let planned = plan.as_mut()?;
+        let here = match planned.doom {
+            Doom::LostBefore | Doom::DiesBefore => moment == Moment::BeforeCommit,
+            Doom::LostAfter | Doom::DiesAfter => moment != Moment::BeforeCommit,
+            Doom::DiesWithMail => matches!(moment, Moment::AfterCommit { mail: 1.. }),
         };
-        let doomed = *next == Some(here);
-        if doomed {
-            *next = None;
+        if !here {
+            return None;
         }
-        doomed
-    }
-
-    fn roll(&self) -> u32 {
-        self.rng
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .random_range(0..1_000)
+        if planned.skip > 0 {
+            planned.skip -= 1;
+            return None;
+        }
+        plan.take().map(|plan| plan.doom)
     }
 }
 
@@ -83,30 +105,18 @@ impl Faults for Fates {
         if moment == Moment::BeforeCommit {
             self.commits.fetch_add(1, Ordering::Relaxed);
         }
-        if self.is_doomed(moment) {
-            return Box::pin(std::future::ready(Err(Lost)));
-        }
-        let calm = !self.on.load(Ordering::SeqCst);
-        let roll = if calm { 1_000 } else { self.roll() };
-        // The moment between a child's end and its parent's resume is rare: it gets more than its share.
-        let share = match moment {
-            Moment::AfterCommit { mail: 1.. } => 120,
-            Moment::BeforeCommit | Moment::AfterCommit { mail: 0 } => 30,
-        };
-        let fate = match roll {
-            _ if roll < share / 2 => Some(true),
-            _ if roll < share => Some(false),
-            _ => None,
-        };
+        let doom = self.take(moment);
         Box::pin(async move {
-            let Some(dies) = fate else { return Ok(()) };
+            let Some(doom) = doom else { return Ok(()) };
             self.broken.fetch_add(1, Ordering::Relaxed);
-            if !dies {
-                return Err(Lost);
+            match doom {
+                Doom::LostBefore | Doom::LostAfter => Err(Lost),
+                Doom::DiesBefore | Doom::DiesAfter | Doom::DiesWithMail => {
+                    self.dead.store(true, Ordering::SeqCst);
+                    self.died.notify_one();
+                    std::future::pending().await
+                }
             }
-            self.dead.store(true, Ordering::SeqCst);
-            self.died.notify_one();
-            std::future::pending().await
         })
     }
 }

@@ -64,7 +64,6 @@ impl Run {
             Dialect::Postgres => 2,
         };
         let engine = Engine::new(Place::new(dialect), seed, engines);
-        engine.fates.on.store(rough, Ordering::SeqCst);
         Self {
             seed,
             rough,
@@ -95,7 +94,6 @@ impl Run {
             check::check(&mut self.engine)?;
             self.rough = false;
             self.net.rough = false;
-            self.engine.fates.on.store(false, Ordering::SeqCst);
         }
         self.calm()?;
         let trees = check::check(&mut self.engine)?;
@@ -107,10 +105,31 @@ impl Run {
     }
 
     fn accident(&mut self) -> Result<(), String> {
+        self.engine.fates.draw(&mut self.rng);
         if self.idle >= 3 {
             self.idle = 0;
-            return self.something_else();
+            self.something_else()?;
+        } else {
+            self.happens()?;
         }
+        if self.rng.random_ratio(1, 20) {
+            // At once, with whatever the action left to do.
+            self.restart();
+        }
+        self.engine.settle();
+        self.engine.fates.calm();
+        Ok(())
+    }
+
+    /// The next engine may run on a machine whose clock is behind: times of an instance never go back.
+    fn restart(&mut self) {
+        self.restarts += 1;
+        let behind = [0, 0, 0, 1_500, 10_000, 60 * 60 * 1_000][self.rng.random_range(0..6)];
+        self.engine.clock.advance(-behind);
+        self.engine.kill_and_restart();
+    }
+
+    fn happens(&mut self) -> Result<(), String> {
         match self.rng.random_range(0..100) {
             0..46 => self.work(1)?,
             46..58 => self.work(3)?,
@@ -133,16 +152,7 @@ impl Run {
                 self.workers[worker].die();
             }
             98 => self.cancel()?,
-            _ => {
-                self.restarts += 1;
-                // The next engine may run on a machine whose clock is behind: times of an instance never go back.
-                let behind = [0, 0, 1_500, 10_000, 60 * 60 * 1_000][self.rng.random_range(0..5)];
-                self.engine.clock.advance(-behind);
-                self.engine.kill_and_restart();
-            }
-        }
-        if self.rng.random_bool(0.5) {
-            self.engine.settle();
+            _ => self.plague()?,
         }
         Ok(())
     }
@@ -166,7 +176,8 @@ impl Run {
         for worker in &mut self.workers {
             worker.die();
         }
-        for round in 0..CALM {
+        let mut quiet = 0;
+        for _ in 0..CALM {
             while !self.net.late.is_empty() {
                 self.late()?;
             }
@@ -184,7 +195,11 @@ impl Run {
                     return Ok(());
                 }
                 if self.workers.iter().all(|worker| worker.held.is_none()) {
-                    self.engine.pass(if round % 10 == 9 { LOCK_MS } else { 2_000 });
+                    // The longer nobody has anything to do, the further the clock goes.
+                    self.engine.pass(2_000 << quiet.min(8));
+                    quiet += 1;
+                } else {
+                    quiet = 0;
                 }
             }
         }
@@ -300,6 +315,16 @@ impl Run {
         let outcomes = self.net.send(&mut self.engine, &mut self.rng, &calls);
         for (call, outcome) in calls.iter().zip(outcomes) {
             expected(call, &outcome)?;
+        }
+        Ok(())
+    }
+
+    /// Whoever takes work dies of it, until somebody has to look.
+    fn plague(&mut self) -> Result<(), String> {
+        for _ in 0..7 {
+            self.work(self.workers.len())?;
+            self.workers.iter_mut().for_each(Worker::die);
+            self.engine.pass(2 * LOCK_MS + 1);
         }
         Ok(())
     }
