@@ -1,7 +1,7 @@
 // `make demo`: the refund story on real processes. Starts the engine, the agent worker, a payments worker and a
 // notifier, tells two stories, and stays up until Ctrl-C. With DEMO_ONCE=1 it decides by itself and ends.
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Client, stories } from './client.mjs';
 import { approval, follow, heading, journal, lineage, note, timeline, watch } from './narrate.mjs';
@@ -49,7 +49,7 @@ async function main() {
   processes.start('agent', bin('legation-agent'), [], { cwd: folder, env: worker });
   processes.start('payments', process.execPath, ['payments.mjs'], { cwd: folder, env: worker, show: true });
   processes.start('notify', process.execPath, ['notify.mjs'], { cwd: folder, env: worker, show: true });
-  note(`engine on ${url}, its data in ${relative(process.cwd(), folder)}/.legation`);
+  note(`engine on ${url}, its data in ${join(folder, '.legation')}`);
   note('the agent worker starts the CRM (crm.mjs) as a tool server of its own');
 
   await deploy(dev);
@@ -66,7 +66,7 @@ async function main() {
     return;
   }
   heading('Both refunds are paid. The engine stays up');
-  note(`look around:    cd ${relative(process.cwd(), folder)} && ${relative(folder, bin('legation'))} instances`);
+  note(`look around:    ${elsewhere('instances')}`);
   note('press Ctrl-C to stop everything');
 }
 
@@ -85,6 +85,12 @@ async function address() {
   const file = join(folder, '.legation', 'url');
   await waitUntil('the engine to say where it listens', () => processes.alive('engine') && existsSync(file));
   return readFileSync(file, 'utf8').trim();
+}
+
+/** A command as another terminal takes it, in whatever folder that one is. */
+function elsewhere(...command) {
+  const quoted = (path) => (/[^\w/.-]/.test(path) ? `'${path}'` : path);
+  return `cd ${quoted(folder)} && ${quoted(bin('legation'))} ${command.join(' ')}`;
 }
 
 function key(name) {
@@ -131,7 +137,7 @@ async function tellWithApproval(dev, approver, story) {
   approval(ask);
   const command = ['approve', ask.id, '--as', 'approver'];
   note('no child process exists yet. To approve, in another terminal:');
-  note(`  cd ${relative(process.cwd(), folder)} && ${relative(folder, bin('legation'))} ${command.join(' ')}`);
+  note(`  ${elsewhere(...command)}`);
   if (once) {
     note('DEMO_ONCE: approving it now, with that command');
     await processes.run(bin('legation'), [...command, '--yes'], { cwd: folder });

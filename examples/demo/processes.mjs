@@ -16,13 +16,14 @@ export async function build(root) {
   const tick = setInterval(() => {
     if (Date.now() - last < 7_500) return;
     last = Date.now();
-    console.log(`  still building, ${Math.round((last - began) / 1000)} s, ${compiled} crates so far`);
+    status(`  still building, ${Math.round((last - began) / 1000)} s, ${compiled} crates so far`);
   }, 500);
   eachLine(cargo.stderr, (line) => {
     if (/^\s+Compiling/.test(line)) compiled += 1;
     const isNews = !/^\s+(Compiling|Downloaded|Downloading)/.test(line) || / legation-/.test(line);
     if (!isNews) return;
     last = Date.now();
+    status('');
     console.log(line);
   });
   const code = await new Promise((resolve, reject) => {
@@ -30,7 +31,14 @@ export async function build(root) {
     cargo.on('close', resolve);
   });
   clearInterval(tick);
+  status('');
   if (code !== 0) throw new Error(`cargo build ended with ${code}`);
+}
+
+/** A line that the next one replaces, where a person looks; a line like any other elsewhere. */
+function status(text) {
+  if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${text}`);
+  else if (text) console.log(text);
 }
 
 /** The first port from `wanted` on that nobody listens on. */

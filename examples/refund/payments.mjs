@@ -2,12 +2,18 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
-// `legation dev` writes its address and a worker's key into this folder.
-const url = process.env.LEGATION_URL ?? readFileSync('.legation/url', 'utf8').trim();
-const key = process.env.LEGATION_KEY ?? readFileSync('.legation/worker.key', 'utf8').trim();
+const url = process.env.LEGATION_URL ?? written('url');
+const key = process.env.LEGATION_KEY ?? written('worker.key');
 const topic = process.env.TOPIC ?? 'payments.payout';
 const ledger = process.env.LEDGER ?? '.legation/payments.jsonl';
 const workerId = `payments-${process.pid}`;
+
+/** `legation dev` writes its address and a worker's key into the project's folder. */
+function written(name) {
+  if (existsSync(`.legation/${name}`)) return readFileSync(`.legation/${name}`, 'utf8').trim();
+  console.error(`no .legation/${name} here: run \`legation dev\` in this folder, or set LEGATION_URL and LEGATION_KEY`);
+  process.exit(1);
+}
 
 async function post(path, body) {
   const response = await fetch(`${url}/v1/external-tasks/${path}`, {

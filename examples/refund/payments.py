@@ -3,13 +3,22 @@
 import json
 import os
 import pathlib
+import sys
 import time
 import urllib.error
 import urllib.request
 
-# `legation dev` writes its address and a worker's key into this folder.
-URL = os.environ.get("LEGATION_URL") or pathlib.Path(".legation/url").read_text().strip()
-KEY = os.environ.get("LEGATION_KEY") or pathlib.Path(".legation/worker.key").read_text().strip()
+
+def written(name):
+    """`legation dev` writes its address and a worker's key into the project's folder."""
+    file = pathlib.Path(".legation", name)
+    if not file.exists():
+        sys.exit(f"no {file} here: run `legation dev` in this folder, or set LEGATION_URL and LEGATION_KEY")
+    return file.read_text().strip()
+
+
+URL = os.environ.get("LEGATION_URL") or written("url")
+KEY = os.environ.get("LEGATION_KEY") or written("worker.key")
 TOPIC = os.environ.get("TOPIC", "payments.payout")
 LEDGER = pathlib.Path(os.environ.get("LEDGER", ".legation/payments.jsonl"))
 WORKER = f"payments-py-{os.getpid()}"
@@ -54,3 +63,5 @@ while True:
     except OSError as error:
         print(f"engine not reached ({error}), trying again", flush=True)
         time.sleep(1)
+    except KeyboardInterrupt:
+        break
