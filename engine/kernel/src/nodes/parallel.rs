@@ -1,12 +1,12 @@
-//! `parallel`: a fork starts every branch; a join waits for all branches of its fork that can still come. A
-//! branch that ended elsewhere no longer counts.
+//! `parallel`: a fork starts every branch; a join waits for all tokens that can still come. A branch that ended
+//! elsewhere no longer counts.
 
 use std::collections::BTreeSet;
 
 use legation_language::model::{Definition, Node, NodeKind, Parallel};
 
 use super::NodeType;
-use crate::instance::{Event, TokenState, Wait};
+use crate::instance::{Event, Token, TokenState, Wait};
 use crate::moves::{Moves, Trouble};
 
 impl NodeType for Parallel {
@@ -41,79 +41,46 @@ fn fork(m: &mut Moves<'_, '_>, token: u32, node: &Node, branches: &[String]) {
     }
 }
 
-/// Fires every join whose branches have all come. Called when no token is READY: only then is it certain that
-/// none is on its way.
+/// Fires a join that everything has come to that can (core §1): at least one token has arrived and no other live
+/// token of its scope can reach it. Called when no token is READY: only then is it certain that none is on its way.
+/// The flow has no circles, so a join never fires twice and no two joins wait for each other.
 pub(crate) fn settle_joins(m: &mut Moves<'_, '_>) {
     let definition = m.definition.clone();
-    let mut waiting: Vec<(u32, String, Vec<u32>)> = m
-        .instance()
-        .tokens
-        .iter()
-        .filter(|(_, token)| token.state == TokenState::Waiting(Wait::Join))
-        .map(|(id, token)| (*id, token.node.clone(), token.forks.clone()))
-        .collect();
-    // Innermost first: an outer join may wait for what an inner one releases.
-    waiting.sort_by_key(|(id, _, forks)| (std::cmp::Reverse(forks.len()), *id));
-    let mut done: BTreeSet<(String, Option<u32>)> = BTreeSet::new();
-    for (_, node, forks) in &waiting {
-        let fork = forks.last().copied();
-        if !done.insert((node.clone(), fork)) {
-            continue;
-        }
-        if fire(m, &definition, node, fork) {
+    let waits = |token: &&Token| token.state == TokenState::Waiting(Wait::Join);
+    let joins: BTreeSet<(u32, String)> =
+        m.instance().tokens.values().filter(waits).map(|token| (token.scope, token.node.clone())).collect();
+    for (scope, join) in joins {
+        if fire(m, &definition, scope, &join) {
             // What it released may change what the others wait for.
             return;
         }
     }
 }
 
-fn fire(m: &mut Moves<'_, '_>, definition: &Definition, join: &str, fork: Option<u32>) -> bool {
-    let mut arrived = Vec::new();
-    for (id, token) in &m.instance().tokens {
-        let here = token.node == join && token.state == TokenState::Waiting(Wait::Join);
-        if here && (fork.is_none() || fork.is_some_and(|fork| token.forks.contains(&fork))) {
-            arrived.push((*id, token.forks.clone()));
-            continue;
-        }
-        let of_this_fork = fork.is_some_and(|fork| token.forks.contains(&fork));
-        let of_an_outer_fork = arrived_shares(m, fork, &token.forks);
-        if (of_this_fork && can_reach(definition, &token.node, join, true))
-            || (of_an_outer_fork && !of_this_fork && can_reach(definition, &token.node, join, false))
-        {
-            return false;
-        }
+fn fire(m: &mut Moves<'_, '_>, definition: &Definition, scope: u32, join: &str) -> bool {
+    let in_scope = m.instance().tokens.iter().filter(|(_, token)| token.scope == scope);
+    let (arrived, others): (Vec<(&u32, &Token)>, Vec<(&u32, &Token)>) = in_scope.partition(|(_, token)| token.node == join);
+    if others.iter().any(|(_, token)| can_reach(definition, &token.node, join)) {
+        return false;
     }
-    let Some((survivor, forks)) = arrived.first().cloned() else { return false };
-    let outer: Vec<u32> = match fork.and_then(|fork| forks.iter().position(|f| *f == fork)) {
-        Some(place) => forks[..place].to_vec(),
-        None => Vec::new(),
-    };
-    for (token, _) in &arrived[1..] {
+    // A fork is over when no other token came through it.
+    let is_open = |fork: &u32| others.iter().any(|(_, token)| token.forks.contains(fork));
+    let forks: Vec<u32> =
+        arrived.first().map(|(_, token)| token.forks.iter().copied().filter(is_open).collect()).unwrap_or_default();
+    let arrived: Vec<u32> = arrived.into_iter().map(|(id, _)| *id).collect();
+    let Some((survivor, absorbed)) = arrived.split_first() else { return false };
+    for token in absorbed {
         m.end_token(*token);
     }
-    let next = definition.node(join).and_then(|node| node.next.clone());
-    match next {
-        Some(next) => m.goto(survivor, &next, Some(outer)),
-        None => m.end_token(survivor),
+    match definition.node(join).and_then(|node| node.next.as_deref()) {
+        Some(next) => m.goto(*survivor, next, Some(forks)),
+        None => m.end_token(*survivor),
     }
     true
 }
 
-/// Whether a token that did not come through `fork` itself shares one of the forks around it.
-fn arrived_shares(m: &Moves<'_, '_>, fork: Option<u32>, forks: &[u32]) -> bool {
-    let around: BTreeSet<u32> = m
-        .instance()
-        .tokens
-        .values()
-        .filter(|token| fork.is_some_and(|fork| token.forks.contains(&fork)))
-        .flat_map(|token| token.forks.iter().copied())
-        .collect();
-    forks.iter().any(|fork| around.contains(fork))
-}
-
-/// Whether `from` leads to `join`. Tokens of the join's own fork may take any path; tokens of an outer fork only
-/// count when they come directly, not through another fork or join, which would be another pass.
-fn can_reach(definition: &Definition, from: &str, join: &str, through_parallels: bool) -> bool {
+/// Whether `from` leads to `join`, over every edge: boundaries and error routes too.
+fn can_reach(definition: &Definition, from: &str, join: &str) -> bool {
     let mut seen = BTreeSet::new();
     let mut open = vec![from.to_owned()];
     while let Some(id) = open.pop() {
@@ -123,11 +90,7 @@ fn can_reach(definition: &Definition, from: &str, join: &str, through_parallels:
         if !seen.insert(id.clone()) {
             continue;
         }
-        let Some(node) = definition.node(&id) else { continue };
-        if !through_parallels && matches!(node.kind, NodeKind::Parallel(_)) {
-            continue;
-        }
-        open.extend(targets(node));
+        open.extend(definition.node(&id).map(targets).unwrap_or_default());
     }
     false
 }
