@@ -118,10 +118,12 @@ async fn send(global: &Global, id: &str, decision: Decision) -> anyhow::Result<(
         task.state == HumanTaskState::Open,
         "{} is {} already{}",
         task.id,
-        print::word(&task.state),
+        task.outcome
+            .clone()
+            .unwrap_or_else(|| print::word(&task.state).to_lowercase()),
         task.decided_by
             .as_ref()
-            .map(|by| format!(", decided by {by}"))
+            .map(|by| format!(", by {by}"))
             .unwrap_or_default()
     );
     if !decision.yes && !confirmed(&decision.outcome)? {

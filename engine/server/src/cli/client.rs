@@ -26,6 +26,8 @@ pub struct Client {
     http: reqwest::Client,
     url: String,
     key: String,
+    /// Where the key came from, for who is refused.
+    origin: Option<String>,
 }
 
 /// An answer: its text for `--json`, and what it says.
@@ -49,7 +51,11 @@ impl Client {
             .clone()
             .or_else(|| url_of(&here))
             .unwrap_or_else(|| DEFAULT_URL.to_owned());
-        Self::with(&url, &key_for(global, &here)?)
+        let (key, origin) = key_for(global, &here)?;
+        Ok(Self {
+            origin: Some(origin),
+            ..Self::with(&url, &key)?
+        })
     }
 
     /// # Errors
@@ -66,6 +72,7 @@ impl Client {
             http,
             url: url.trim_end_matches('/').to_owned(),
             key: key.trim().to_owned(),
+            origin: None,
         })
     }
 
@@ -109,7 +116,7 @@ impl Client {
         if response.status().is_success() {
             return Ok(response);
         }
-        Err(refusal(response).await)
+        Err(self.refusal(response).await)
     }
 
     fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -131,7 +138,7 @@ impl Client {
             if response.status().is_success() {
                 return Ok(response.text().await?);
             }
-            Err(refusal(response).await)
+            Err(self.refusal(response).await)
         };
         tokio::pin!(answer);
         for second in 0_u32.. {
@@ -154,17 +161,37 @@ impl Client {
             "the engine at {url} cannot be reached ({cause}); `legation dev` starts one, --url names another"
         )
     }
+
+    async fn refusal(&self, response: Response) -> anyhow::Error {
+        let status = response.status();
+        let text = response.text().await.unwrap_or_default();
+        match serde_json::from_str::<Problem>(&text) {
+            Ok(mut problem) => {
+                problem.hint = whose_key(&problem, self.origin.as_deref()).or(problem.hint);
+                Refusal(Box::new(problem)).into()
+            }
+            Err(_) => anyhow::anyhow!(
+                "the engine answers {status}: {}",
+                text.chars().take(300).collect::<String>()
+            ),
+        }
+    }
 }
 
-async fn refusal(response: Response) -> anyhow::Error {
-    let status = response.status();
-    let text = response.text().await.unwrap_or_default();
-    match serde_json::from_str::<Problem>(&text) {
-        Ok(problem) => Refusal(Box::new(problem)).into(),
-        Err(_) => anyhow::anyhow!(
-            "the engine answers {status}: {}",
-            text.chars().take(300).collect::<String>()
-        ),
+/// Who is refused for the key asks next which one that was: several may be at hand, and the engine names none.
+fn whose_key(problem: &Problem, origin: Option<&str>) -> Option<String> {
+    let origin = origin?;
+    match problem.code.as_str() {
+        "UNAUTHENTICATED" => Some(format!("the key is {origin}; is it one of this engine?")),
+        "FORBIDDEN" | "NOT_A_CANDIDATE" => {
+            let hint = problem
+                .hint
+                .as_ref()
+                .map(|hint| format!("{hint}; "))
+                .unwrap_or_default();
+            Some(format!("{hint}the key is {origin}, --as takes another"))
+        }
+        _ => None,
     }
 }
 
@@ -196,13 +223,13 @@ pub fn encode(text: &str) -> String {
         })
 }
 
-/// A named key wins over LEGATION_KEY, which wins over `dev`'s.
-fn key_for(global: &Global, here: &Path) -> anyhow::Result<String> {
+/// The key, and where it came from. A named one wins over LEGATION_KEY, which wins over `dev`'s.
+fn key_for(global: &Global, here: &Path) -> anyhow::Result<(String, String)> {
     let given = std::env::var("LEGATION_KEY")
         .ok()
         .filter(|key| !key.trim().is_empty());
     let name = match (&global.principal, given) {
-        (None, Some(key)) => return Ok(key),
+        (None, Some(key)) => return Ok((key, "that of LEGATION_KEY".to_owned())),
         (Some(name), _) => name.as_str(),
         (None, None) => "dev",
     };
@@ -214,12 +241,17 @@ fn key_for(global: &Global, here: &Path) -> anyhow::Result<String> {
     }
     let file = format!("{name}.key");
     let Some(path) = upward(here, &file) else {
-        return Err(super::Usage(format!(
-            "no key: there is no {DATA_FOLDER}/{file} in this folder or one above, and LEGATION_KEY is not set"
-        ))
-        .into());
+        let missing = format!("no key: there is no {DATA_FOLDER}/{file} in this folder or one above");
+        let what_to_do = if global.principal.is_some() {
+            "leave --as out to use LEGATION_KEY"
+        } else {
+            "go to a project that `legation dev` has run in, or set LEGATION_KEY"
+        };
+        return Err(super::Usage(format!("{missing}; {what_to_do}")).into());
     };
-    std::fs::read_to_string(&path).with_context(|| format!("the key {} cannot be read", path.display()))
+    let key = std::fs::read_to_string(&path)
+        .with_context(|| format!("the key {} cannot be read", path.display()))?;
+    Ok((key, path.display().to_string()))
 }
 
 fn url_of(here: &Path) -> Option<String> {
@@ -237,6 +269,23 @@ fn upward(here: &Path, file: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_is_refused_learns_which_key_was_used() {
+        let refused = |code: &str, hint: Option<&str>| Problem {
+            code: code.to_owned(),
+            hint: hint.map(str::to_owned),
+            ..Problem::default()
+        };
+        let told = |problem: &Problem| whose_key(problem, Some("dev.key"));
+        assert_eq!(
+            told(&refused("NOT_A_CANDIDATE", Some("it is for finance"))).as_deref(),
+            Some("it is for finance; the key is dev.key, --as takes another")
+        );
+        assert!(told(&refused("UNAUTHENTICATED", None)).is_some_and(|hint| hint.contains("dev.key")));
+        assert_eq!(told(&refused("LEASE_EXPIRED", None)), None);
+        assert_eq!(whose_key(&refused("FORBIDDEN", None), None), None);
+    }
 
     #[test]
     fn a_query_holds_what_is_given_and_escapes_it() {

@@ -37,12 +37,16 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
         print::json(&list.text);
         return Ok(());
     }
-    let rows = list.body.incidents.iter().map(row).collect();
+    let rows: Vec<_> = list.body.incidents.iter().map(row).collect();
+    let is_open = !rows.is_empty() && !arguments.resolved;
     print::table(
         &["id", "code", "process", "node", "since", "message"],
         rows,
         "no incidents",
     );
+    if is_open {
+        tell!("`legation show INSTANCE` has the details, `legation retry ID` tries again");
+    }
     if let Some(next) = list.body.next {
         tell!("there are more: --after {next}");
     }

@@ -4,7 +4,7 @@ use clap::Args;
 use legation_protocol::instances::{InstanceList, InstanceView};
 
 use super::client::{Client, query};
-use super::{Global, print};
+use super::{Global, Usage, print};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -35,6 +35,9 @@ pub struct Arguments {
 }
 
 pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
+    if let Some(label) = arguments.label.as_ref().filter(|label| !label.contains('=')) {
+        return Err(Usage(format!("--label {label} is not NAME=VALUE")).into());
+    }
     let client = Client::new(global)?;
     let path = query(&[
         ("process", arguments.process),

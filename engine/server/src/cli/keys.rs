@@ -34,13 +34,13 @@ pub struct Create {
     #[command(flatten)]
     pub whom: Whom,
     /// The groups of a person.
-    #[arg(long, value_delimiter = ',', requires = "person")]
+    #[arg(long, value_delimiter = ',', requires = "person", conflicts_with_all = ["worker", "service"])]
     pub groups: Vec<String>,
     /// Roles of a person or service: admin, deploy, start, operate, read. Without it: read.
     #[arg(long, value_delimiter = ',', conflicts_with = "worker")]
     pub roles: Vec<String>,
     /// The topics of a worker; `*` and a trailing `*` are allowed.
-    #[arg(long, value_delimiter = ',', requires = "worker")]
+    #[arg(long, value_delimiter = ',', requires = "worker", conflicts_with_all = ["person", "service"])]
     pub topics: Vec<String>,
     /// The key ends after this time, such as 90d.
     #[arg(long, value_name = "DURATION")]
@@ -81,6 +81,10 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
 
 async fn create(global: &Global, create: Create) -> anyhow::Result<()> {
     let out = create.out.clone();
+    if let Some(path) = out.as_ref().filter(|path| path.exists()) {
+        // Before a key is made whose secret nobody would have.
+        return Err(Usage(format!("--out {}: the file exists", path.display())).into());
+    }
     let request = request(create)?;
     let answer = Client::new(global)?
         .post::<CreatedKey>("/v1/keys", &request)

@@ -64,6 +64,7 @@ pub struct Cli {
 
 /// What every command that talks to an engine takes.
 #[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which engine, and as whom")]
 pub struct Global {
     /// The engine's address; without it, that of the `legation dev` of this folder, or http://127.0.0.1:8700.
     #[arg(long, global = true, env = "LEGATION_URL", value_name = "URL")]

@@ -40,7 +40,8 @@ impl Documents {
                 .collect::<Vec<_>>()
                 .join(", ");
             anyhow::bail!(
-                "there are no documents in {places}: processes/*.process.yaml, servers/*.server.yaml"
+                "there are no documents in {places}: processes/*.process.yaml, servers/*.server.yaml; \
+                 `legation init DIR` writes some"
             );
         }
         Ok(Self { texts })

@@ -7,10 +7,10 @@ use clap::Args;
 use legation_protocol::events::FeedEvent;
 use legation_protocol::incidents::IncidentKind;
 use legation_protocol::instances::{InstanceStarted, InstanceStatus, InstanceView, StartInstanceRequest};
-use legation_protocol::processes::ProcessView;
+use legation_protocol::processes::{ProcessList, ProcessView};
 use legation_protocol::tasks::{HumanTaskKind, HumanTaskList};
 
-use super::client::{Client, encode, query};
+use super::client::{Client, Refusal, encode, query};
 use super::feed::{self, Feed};
 use super::print::{self, Ink};
 use super::{Global, Shown, Usage, vars};
@@ -42,7 +42,10 @@ pub struct Arguments {
 pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
     let client = Client::new(global)?;
     let request = request(&client, &arguments).await?;
-    let started = client.post::<InstanceStarted>("/v1/instances", &request).await?;
+    let started = match client.post::<InstanceStarted>("/v1/instances", &request).await {
+        Ok(started) => started,
+        Err(error) => return Err(with_hint(&client, &arguments, error).await),
+    };
     let InstanceStarted {
         id, process, version, ..
     } = &started.body;
@@ -77,17 +80,56 @@ async fn request(client: &Client, arguments: &Arguments) -> anyhow::Result<Start
     })
 }
 
-/// The inputs that the process declares as text. A key that may start but not read knows none.
+/// The inputs that the process declares as text.
 async fn declared_texts(client: &Client, arguments: &Arguments) -> BTreeSet<String> {
     if arguments.variables.is_empty() {
         return BTreeSet::new();
     }
+    let process = process(client, arguments).await;
+    vars::texts_of(process.as_ref().and_then(|process| process.inputs.as_ref()))
+}
+
+/// The process as it is deployed. A key that may start but not read knows nothing of it.
+async fn process(client: &Client, arguments: &Arguments) -> Option<ProcessView> {
     let version = query(&[("version", arguments.version.map(|version| version.to_string()))]);
     let path = format!("/v1/processes/{}{version}", encode(&arguments.process));
-    match client.get::<ProcessView>(&path).await {
-        Ok(process) => vars::texts_of(process.body.inputs.as_ref()),
-        Err(_) => BTreeSet::new(),
-    }
+    Some(client.get::<ProcessView>(&path).await.ok()?.body)
+}
+
+/// Says what may be started, or what the process takes, when the engine refuses to start it.
+async fn with_hint(client: &Client, arguments: &Arguments, mut error: anyhow::Error) -> anyhow::Error {
+    let Some(Refusal(problem)) = error.downcast_mut::<Refusal>() else {
+        return error;
+    };
+    let hint = match (problem.code.as_str(), problem.argument.as_deref()) {
+        ("INPUT_INVALID", _) => taken(client, arguments).await,
+        ("NOT_FOUND", Some("process")) => startable(client).await,
+        _ => None,
+    };
+    problem.hint = hint.or_else(|| problem.hint.take());
+    error
+}
+
+async fn taken(client: &Client, arguments: &Arguments) -> Option<String> {
+    let process = process(client, arguments).await?;
+    let inputs = vars::described(process.inputs.as_ref())?;
+    Some(format!(
+        "{} takes {inputs}; give each as --var NAME=VALUE",
+        arguments.process
+    ))
+}
+
+async fn startable(client: &Client) -> Option<String> {
+    let list = client.get::<ProcessList>("/v1/processes").await.ok()?.body;
+    let keys: Vec<&str> = list
+        .processes
+        .iter()
+        .map(|process| process.key.as_str())
+        .collect();
+    Some(match keys.is_empty() {
+        true => "nothing is deployed; `legation deploy` does".to_owned(),
+        false => format!("deployed here: {}", keys.join(", ")),
+    })
 }
 
 /// Tells every event of the tree until the instance has ended.

@@ -111,7 +111,7 @@ pub async fn open(url: &str, master: &Master, clock: &Clock) -> anyhow::Result<D
     let stored = settings::get_or_set(&mut tx, MASTER_KEY, master.id()).await?;
     anyhow::ensure!(
         stored == master.id(),
-        "this database is encrypted under master key {stored}, and the one given is {}",
+        "this database is encrypted under master key {stored}, and the one given is {}; start with the key of before",
         master.id()
     );
     let project = ProjectRow {

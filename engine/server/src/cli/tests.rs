@@ -78,6 +78,9 @@ fn wrong_use_has_exit_code_two() {
         "keys create --groups finance",
         "keys create --person a --worker b",
         "keys create --worker b --roles admin",
+        "keys create --worker b --topics t --groups finance",
+        "keys create --person a --topics t",
+        "keys create --service a --topics t",
     ] {
         let error = parse(line)
             .err()

@@ -91,6 +91,24 @@ pub fn texts_of(schema: Option<&Json>) -> BTreeSet<String> {
     names.map(|(name, _)| name.clone()).collect()
 }
 
+/// The inputs that a JSON Schema declares, in words; none when it declares none.
+#[must_use]
+pub fn described(schema: Option<&Json>) -> Option<String> {
+    let schema: serde_json::Value = serde_json::from_str(schema?.get()).ok()?;
+    let required = schema.get("required").and_then(|names| names.as_array());
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|one| one == name));
+    let properties = schema.get("properties")?.as_object()?;
+    let words = properties.iter().map(|(name, declared)| {
+        let kind = declared
+            .get("type")
+            .and_then(|kind| kind.as_str())
+            .unwrap_or("any");
+        let optional = if is_required(name) { "" } else { ", optional" };
+        format!("{name} ({kind}{optional})")
+    });
+    Some(words.collect::<Vec<_>>().join(", ")).filter(|words| !words.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,6 +144,19 @@ mod tests {
             BTreeSet::from(["orderId".to_owned(), "note".to_owned()])
         );
         assert_eq!(texts_of(None), BTreeSet::new());
+        Ok(())
+    }
+
+    #[test]
+    fn inputs_are_described_with_what_may_be_left_out() -> anyhow::Result<()> {
+        let schema = to_json(&serde_json::json!({"required": ["amount"], "properties": {
+            "amount": {"type": "number"}, "note": {"type": "string"}
+        }}))?;
+        assert_eq!(
+            described(Some(&schema)).as_deref(),
+            Some("amount (number), note (string, optional)")
+        );
+        assert_eq!(described(Some(&to_json(&serde_json::json!({}))?)), None);
         Ok(())
     }
 
