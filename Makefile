@@ -6,7 +6,7 @@ CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 export CARGO_TERM_COLOR ?= auto
 
-.PHONY: help demo dev test verify bench npm postgres faketime tools
+.PHONY: help demo studio screenshots dev test verify bench npm postgres faketime tools
 
 help:
 	@echo "make demo     the refund story on real processes; Ctrl-C ends it. DEMO_ONCE=1 runs it through and exits"
