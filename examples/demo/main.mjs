@@ -67,6 +67,8 @@ async function main() {
   }
   heading('Both refunds are paid. The engine stays up');
   note(`look around:    ${elsewhere('instances')}`);
+  const studio = processes.said('engine', /^\s+Studio\s+(\S+)/);
+  if (studio && existsSync(join(root, 'studio', 'dist', 'index.html'))) note(`in a browser:   ${studio}`);
   note('press Ctrl-C to stop everything');
 }
 

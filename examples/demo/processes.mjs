@@ -92,6 +92,11 @@ export class Processes {
     throw new Error(`the ${name} process ended with ${child.exitCode ?? child.signalCode}`);
   }
 
+  /** What a process said lately that fits, if anything. */
+  said(name, pattern) {
+    return this.#running.get(name).log.map((line) => pattern.exec(line)?.[1]).find(Boolean);
+  }
+
   /** Runs a command to its end, showing what it says. */
   async run(command, args, { cwd, env = {} }) {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
