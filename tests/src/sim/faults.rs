@@ -41,7 +41,8 @@ pub struct Fates {
 }
 
 impl Fates {
-    /// The next commit.
+    /// The next commit: for tests of a single accident.
+    #[cfg(test)]
     pub fn doom(&self, doom: Doom) {
         self.set(Some(Plan { skip: 0, doom }));
     }

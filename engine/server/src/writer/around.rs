@@ -100,8 +100,8 @@ pub(super) async fn finish_idempotency(tx: &mut Tx, members: &[Member], now: i64
     Ok(!done.is_empty())
 }
 
-/// Takes the rows of durable commands; one whose row is gone was done before.
-pub(super) async fn take_origins(tx: &mut Tx, members: &mut [Member]) -> Result<(), Error> {
+/// Takes the rows of durable commands; one whose row is gone was done before. Answers whether any was there.
+pub(super) async fn take_origins(tx: &mut Tx, members: &mut [Member]) -> Result<bool, Error> {
     let open = |member: &&mut Member| member.answer.is_none() && !member.postponed;
     let mut mail = Vec::new();
     let mut fired = Vec::new();
@@ -119,6 +119,7 @@ pub(super) async fn take_origins(tx: &mut Tx, members: &mut [Member]) -> Result<
     if !fired.is_empty() {
         taken.extend(timers::take(tx, &fired).await?.into_iter().map(|row| Key::new(row.root, row.id)));
     }
+    let took = !taken.is_empty();
     for member in members.iter_mut().filter(open) {
         if let Some(Origin::Mailbox(key) | Origin::Timer(key)) = &member.job.origin
             && !taken.remove(key)
@@ -126,7 +127,7 @@ pub(super) async fn take_origins(tx: &mut Tx, members: &mut [Member]) -> Result<
             member.answer = Some(Ok(Answer::Nothing));
         }
     }
-    Ok(())
+    Ok(took)
 }
 
 /// Loads what the commands will read, in one query a table.

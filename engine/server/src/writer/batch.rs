@@ -235,7 +235,7 @@ impl WriterLoop {
             members.iter_mut().for_each(|member| member.answer = None);
         }
         reserve(&mut tx, members, now).await?;
-        take_origins(&mut tx, members).await?;
+        let took = take_origins(&mut tx, members).await?;
         preload(&mut tx, &mut batch, members, shared.db.dialect()).await?;
         let mut rows = Rows::default();
         for member in members.iter_mut().filter(|member| member.answer.is_none() && !member.postponed) {
@@ -276,7 +276,6 @@ impl WriterLoop {
         let written = rows.write(&mut tx, &mut batch, &told).await?;
         let stored = finish_idempotency(&mut tx, members, now).await?;
         let claims = self.claim(&mut tx, &mut batch, polls, &written, now, suspect).await?;
-        let took = members.iter().any(|member| member.job.origin.is_some());
         let any = changed || stored || took || claims.iter().any(|claimed| !claimed.is_empty());
         if any {
             self.commit(tx, written.mail.len()).await.map_err(|error| match error {
