@@ -13,7 +13,7 @@ use legation_kernel::journal::{Record, StepInput, StepKind, StepState};
 use legation_language::Value;
 use legation_server::writer::{Claimed, Faults, Lost, Moment};
 use legation_store::testing::TestDb;
-use legation_store::{Dialect, definitions, history, instances};
+use legation_store::{Dialect, definitions, history, incidents, instances};
 
 use crate::support::{Engine, caller, text};
 use crate::{CHILD, ORDER};
@@ -202,4 +202,31 @@ async fn a_poll_does_not_miss_what_the_other_writer_commits() {
         let leased = tokio::time::timeout(Duration::from_secs(10), poll).await.expect("the poll slept").unwrap();
         assert_eq!(leased.len(), 1);
     }
+}
+
+/// Leases are taken without the root's lock: an alarm asks for the lease as it is, not as this writer remembers it.
+#[tokio::test]
+async fn a_task_that_another_engine_took_in_time_raises_no_alarm() {
+    let hurried = "
+metadata: { key: hurried, variables: {} }
+flow:
+  nodes:
+    - { id: work, type: engine-task, service: work, start_within: 5s }
+    - { id: done, type: end }
+";
+    let test = TestDb::new(Dialect::Postgres).await;
+    let one = Engine::new(&test, &[("hurried.process.yaml", hurried)]).await;
+    let two = one.beside(0).await;
+    let (taken, left) = (one.start("hurried", &[]).await.unwrap(), one.start("hurried", &[]).await.unwrap());
+    let leased = two.fetch("work", 1, 0).await;
+    let (taken, left) = if leased[0].row.root == taken { (taken, left) } else { (left, taken) };
+    one.app.clock().advance(5_000);
+    one.until(&left, |row| !row.snapshot.contains("\"alarm\"")).await;
+    one.until(&taken, |row| !row.snapshot.contains("\"alarm\"")).await;
+    let mut read = one.app.db().read().await.unwrap();
+    let notices = async |root: &str, read: &mut legation_store::Read| {
+        incidents::list_open(read, root).await.unwrap().iter().filter(|row| row.code == "NOT_STARTED").count()
+    };
+    assert_eq!(notices(&left, &mut read).await, 1);
+    assert_eq!(notices(&taken, &mut read).await, 0, "it was taken in time");
 }
