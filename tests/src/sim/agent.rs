@@ -322,8 +322,9 @@ pub fn learn(held: &mut Held, around: &mut Around<'_>, answers: &[StepAnswer]) {
             },
         };
         seen.state = answer.state;
-        seen.mine =
-            answer.state == StepState::Started && matches!(answer.kind, StepKind::Model | StepKind::Tool);
+        // Only a grant carries arguments. STARTED without them answers who reported too late: nothing to run.
+        let granted = answer.kind == StepKind::Model || answer.arguments.is_some();
+        seen.mine = answer.state == StepState::Started && granted;
         seen.key = answer.idempotency_key.clone().or(seen.key);
         if seen.standing() == Standing::Settled {
             seen.ran = None;
