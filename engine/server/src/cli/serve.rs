@@ -58,7 +58,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     let (clock, chance) = (Clock::system(), Chance::system());
     let db = setup::open(&arguments.database, &master, &clock)
         .await
-        .context("the database cannot be used")?;
+        .with_context(|| format!("the database {} cannot be used", place(&arguments.database)))?;
     db.delay_commits(arguments.sync_delay_ms.unwrap_or_default());
     if !setup::has_keys(&db, &clock).await? {
         let Some(file) = &arguments.bootstrap_admin_key_file else {
@@ -74,9 +74,12 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         tracing::info!(file = %file.display(), "made the first key, of admin");
     }
     let metrics = http::recorder();
-    let listener = TcpListener::bind(&arguments.listen)
-        .await
-        .with_context(|| format!("{} cannot be listened on", arguments.listen))?;
+    let listener = TcpListener::bind(&arguments.listen).await.with_context(|| {
+        format!(
+            "{} cannot be listened on (--listen takes another address)",
+            arguments.listen
+        )
+    })?;
     let address = listener.local_addr()?;
     let app = App::start(Parts::new(db, clock, chance, master));
     let server = http::serve(
@@ -122,6 +125,18 @@ pub async fn stopped() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A database's address without who logs in there and how.
+fn place(url: &str) -> String {
+    if url.starts_with("sqlite:") {
+        return url.to_owned();
+    }
+    let Ok(url) = reqwest::Url::parse(url) else {
+        return String::new();
+    };
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}{port}{}", url.host_str().unwrap_or_default(), url.path())
+}
+
 fn master(arguments: &Arguments) -> anyhow::Result<Master> {
     let text = match (&arguments.master_key_file, std::env::var("LEGATION_MASTER_KEY")) {
         (Some(file), _) => {
@@ -140,4 +155,21 @@ fn master(arguments: &Arguments) -> anyhow::Result<Master> {
     setup::master_from_text(&text).ok_or_else(|| {
         Usage("the master key is not 64 hex characters or 32 bytes in Base64".to_owned()).into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+
+    #[test]
+    fn the_place_of_a_database_tells_no_secret() {
+        for url in [
+            "postgres://u:p@db:5433/legation?password=a@b",
+            "postgres://u:p%40ss@db:5433/legation",
+        ] {
+            assert_eq!(place(url), "db:5433/legation");
+        }
+        assert_eq!(place("postgres://u:p?w@db/legation"), "");
+        assert_eq!(place("sqlite:legation.db"), "sqlite:legation.db");
+    }
 }

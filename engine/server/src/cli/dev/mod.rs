@@ -169,7 +169,13 @@ fn lock(folder: &Path) -> anyhow::Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => {
-            anyhow::bail!("another `legation dev` runs on {}", folder.display())
+            let url = std::fs::read_to_string(folder.join(URL_FILE)).unwrap_or_default();
+            let at = if url.is_empty() {
+                String::new()
+            } else {
+                format!(" at {}", url.trim())
+            };
+            anyhow::bail!("another `legation dev` runs on {}{at}", folder.display())
         }
         Err(std::fs::TryLockError::Error(error)) => {
             Err(error).with_context(|| format!("{} cannot be locked", path.display()))
