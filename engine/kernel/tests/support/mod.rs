@@ -102,10 +102,18 @@ impl World {
             max_depth: 4,
             budget: self.budget,
         };
-        let mut payloads: Payloads = std::mem::take(&mut self.tree.payloads);
-        let mut work = Work::new(&self.tree, &mut payloads, &env);
-        let decided = execute(&mut work, command).map(|answer| (answer, work.finish()));
-        self.tree.payloads = payloads;
+        // As after a restart: payloads are loaded one by one, and only those that an effect stored.
+        let mut payloads = Payloads::default();
+        let decided = loop {
+            let mut work = Work::new(&self.tree, &mut payloads, &env);
+            match execute(&mut work, command) {
+                Err(Stop::MissingPayload(digest)) => {
+                    let value = self.tree.payloads.get(&digest).expect("what is named was stored").clone();
+                    payloads.insert(digest, value);
+                }
+                decided => break decided.map(|answer| (answer, work.finish())),
+            }
+        };
         let (answer, changes) = match decided {
             Ok(decided) => decided,
             Err(Stop::Rejected(rejection)) => return Err(*rejection),
@@ -131,12 +139,12 @@ impl World {
 
     fn effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Payload(_) => {}
+            Effect::Payload(new) => self.tree.payloads.insert(new.digest, new.value),
             Effect::OpenHuman(human) => {
                 self.humans.insert(human.id.clone(), *human);
             }
             Effect::CloseHuman(end) => {
-                self.humans.remove(&end.id);
+                assert!(self.humans.remove(&end.id).is_some(), "{} is closed twice", end.id);
             }
             Effect::ArmTimer(timer) => {
                 self.timers.insert(timer.id, timer.due_at);
@@ -146,10 +154,12 @@ impl World {
             }
             Effect::OpenIncident(incident) if incident.notice => self.notices.push(*incident),
             Effect::OpenIncident(incident) => {
-                self.incidents.insert(incident.id.clone(), *incident);
+                let id = incident.id.clone();
+                assert!(self.incidents.insert(id, *incident).is_none(), "an incident is opened twice");
             }
             Effect::CloseIncident { id, .. } => {
-                self.incidents.remove(&id);
+                let notice = self.notices.iter().any(|notice| notice.id == id);
+                assert!(self.incidents.remove(&id).is_some() || notice, "{id} is closed twice");
             }
             Effect::Mail(mail) => self.mail.push_back(mail),
         }
