@@ -45,6 +45,7 @@ pub struct MissingPayload(pub String);
 #[derive(Clone, Debug, Default)]
 pub struct Payloads {
     values: HashMap<String, Value>,
+    bytes: usize,
 }
 
 impl Payloads {
@@ -55,7 +56,16 @@ impl Payloads {
     }
 
     pub fn insert(&mut self, digest: String, value: Value) {
-        self.values.insert(digest, value);
+        let more = size(&value);
+        if self.values.insert(digest, value).is_none() {
+            self.bytes += more;
+        }
+    }
+
+    /// About how much memory they take.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     #[must_use]

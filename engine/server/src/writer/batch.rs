@@ -327,7 +327,7 @@ impl WriterLoop {
         wanted.retain(|root| !batch.contains_key(root));
         if self.shared.db.dialect() == Dialect::Sqlite {
             // Nobody else writes trees: what is cached need not be asked for. Its version is compared when it is written.
-            wanted.retain(|root| match self.trees.take_known(root) {
+            wanted.retain(|root| match self.trees.remove(root) {
                 Some(loaded) => batch.insert(root.clone(), loaded).is_some(),
                 None => true,
             });

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use legation_kernel::content::Payloads;
 use legation_kernel::ids::{InstanceId, TaskId, root_of};
 use legation_kernel::instance::Instance;
 use legation_kernel::journal::Step;
@@ -20,6 +21,10 @@ use crate::cipher::DataKey;
 
 /// Trees that are kept. Past it the least recently used go.
 const MOST_TREES: usize = 20_000;
+
+/// Bytes of payloads that are kept. Past it the least recently used trees lose theirs: what a command asks for is
+/// loaded again.
+const MOST_BYTES: usize = 128 * 1024 * 1024;
 
 /// One root's tree with what the rows know beside the aggregates.
 pub(super) struct Loaded {
@@ -117,17 +122,21 @@ pub(super) fn parse<T: serde::de::DeserializeOwned>(table: &'static str, id: &st
 pub(super) struct Trees {
     trees: HashMap<String, Loaded>,
     tick: u64,
+    /// Of the payloads of all trees.
+    bytes: usize,
 }
 
 impl Trees {
-    /// Takes a cached tree out for a batch where nobody else can have changed it.
-    pub(super) fn take_known(&mut self, root: &str) -> Option<Loaded> {
-        self.trees.remove(root)
+    /// Takes a tree out, true or not: on SQLite nobody else can have changed it.
+    pub(super) fn remove(&mut self, root: &str) -> Option<Loaded> {
+        let loaded = self.trees.remove(root)?;
+        self.bytes -= loaded.tree.payloads.bytes();
+        Some(loaded)
     }
 
     /// Takes a tree out for a batch, if it is cached and still true.
     pub(super) fn take(&mut self, root: &RootRow) -> Option<Loaded> {
-        let loaded = self.trees.remove(&root.id)?;
+        let loaded = self.remove(&root.id)?;
         (loaded.root.version == root.version).then_some(loaded)
     }
 
@@ -139,16 +148,30 @@ impl Trees {
         self.tick += 1;
         loaded.used = self.tick;
         loaded.fresh = false;
+        self.remove(&loaded.root.id);
+        self.bytes += loaded.tree.payloads.bytes();
         self.trees.insert(loaded.root.id.clone(), loaded);
         if self.trees.len() > MOST_TREES {
             let line = self.tick.saturating_sub(MOST_TREES as u64 / 2);
             self.trees.retain(|_, tree| tree.used > line);
+            self.bytes = self.trees.values().map(|tree| tree.tree.payloads.bytes()).sum();
+        }
+        if self.bytes > MOST_BYTES {
+            self.forget_payloads();
         }
     }
 
-    /// Takes a tree out, true or not.
-    pub(super) fn remove(&mut self, root: &str) -> Option<Loaded> {
-        self.trees.remove(root)
+    /// Frees half, the least recently used first.
+    fn forget_payloads(&mut self) {
+        let mut trees: Vec<&mut Loaded> = self.trees.values_mut().collect();
+        trees.sort_by_key(|tree| tree.used);
+        for tree in trees {
+            if self.bytes <= MOST_BYTES / 2 {
+                return;
+            }
+            self.bytes -= tree.tree.payloads.bytes();
+            tree.tree.payloads = Payloads::default();
+        }
     }
 }
 
@@ -321,4 +344,42 @@ fn decrypt(key: Option<&DataKey>, row: &PayloadRow) -> Result<Payload> {
     let text = String::from_utf8(plain).map_err(|error| corrupt(error.to_string()))?;
     let value = Value::parse(&text).map_err(|error| corrupt(error.to_string()))?;
     Ok((row.digest.clone(), value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(id: String, text: &str) -> Loaded {
+        let root = RootRow {
+            id,
+            project: "p".to_owned(),
+            version: 0,
+            stopping: None,
+            budget: None,
+            key_id: None,
+            data_key: None,
+            created_at: 0,
+            ended_at: None,
+        };
+        let mut loaded = Loaded::new(root, None, false);
+        loaded.tree.payloads.insert("digest".to_owned(), Value::from(text));
+        loaded
+    }
+
+    #[test]
+    fn payloads_in_memory_are_bounded_and_the_latest_stay() {
+        let mut trees = Trees::default();
+        let text = "x".repeat(1024 * 1024);
+        for number in 0..300 {
+            trees.put(tree(format!("r{number}"), &text));
+            assert!(trees.bytes <= MOST_BYTES);
+        }
+        assert!(trees.remove("r299").expect("kept").tree.payloads.contains("digest"));
+        assert!(!trees.remove("r0").expect("kept").tree.payloads.contains("digest"));
+        for number in 1..299 {
+            trees.remove(&format!("r{number}"));
+        }
+        assert_eq!(trees.bytes, 0);
+    }
 }
