@@ -18,7 +18,9 @@ use crate::definitions::DefinitionCache;
 use crate::duties;
 use crate::wake::Wake;
 use crate::writer;
-use crate::writer::{Claimed, CommandJob, Failure, Faults, FetchJob, FetchRequest, Idempotency, Shared, Writer};
+use crate::writer::{
+    Claimed, CommandJob, Failure, Faults, FetchJob, FetchRequest, Idempotency, Shared, Writer, WriterLoop,
+};
 
 /// What an engine is started with.
 pub struct Parts {
@@ -78,11 +80,17 @@ impl App {
         });
         let (writer, loops) = Writer::new(&shared);
         let app = Self { shared, writer, stop: CancellationToken::new(), tasks: TaskTracker::new() };
-        for writer in loops {
-            app.spawn(writer.run(app.stop.clone()));
-        }
-        duties::start(&app);
+        app.spawn(app.clone().begin(loops));
         app
+    }
+
+    /// Leases and timers go by the clock, so nothing is done before it is right; what comes in meanwhile waits.
+    async fn begin(self, loops: Vec<WriterLoop>) {
+        duties::set_clock(&self).await;
+        for writer in loops {
+            self.spawn(writer.run(self.stop.clone()));
+        }
+        duties::start(&self);
     }
 
     #[must_use]

@@ -35,7 +35,7 @@ impl Master {
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
         let text = text.trim();
-        if text.len() != 64 || !text.is_ascii() {
+        if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
         }
         let mut key = [0; 32];

@@ -182,22 +182,37 @@ async fn tell(app: App) {
     }
 }
 
-/// Sets the clock by the database's, so that engines on one database agree.
+/// Keeps the clock with the database's.
 async fn calibrate(app: App) {
     loop {
-        if !app.clock().is_fake() {
-            match app.db().now().await {
-                Ok(now) => {
-                    let off = app.clock().calibrate(now);
-                    if off.abs() > 1_000 {
-                        error!(off_ms = off, "this engine's clock was off by more than a second");
-                    }
-                }
-                Err(error) => info!(%error, "the clock could not be set by the database's"),
-            }
-        }
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(10)) => {}
+            () = app.stopping().cancelled() => return,
+        }
+        set_clock(&app).await;
+    }
+}
+
+/// Sets the clock by the database's, so that engines on one database agree. Waits for a database that is away.
+pub(crate) async fn set_clock(app: &App) {
+    if app.db().dialect() == Dialect::Sqlite || app.clock().is_fake() {
+        return;
+    }
+    loop {
+        let asked = app.clock().now();
+        match app.db().now().await {
+            Ok(now) => {
+                let way_back = (app.clock().now() - asked) / 2;
+                let off = app.clock().calibrate(now + way_back);
+                if off.abs() > 1_000 {
+                    error!(off_ms = off, "this engine's clock was off by more than a second");
+                }
+                return;
+            }
+            Err(error) => info!(%error, "the clock could not be set by the database's"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_millis(500)) => {}
             () = app.stopping().cancelled() => return,
         }
     }

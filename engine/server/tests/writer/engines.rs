@@ -11,6 +11,7 @@ use legation_kernel::ids::{InstanceId, TaskId};
 use legation_kernel::instance::{Event, Instance, replay};
 use legation_kernel::journal::{Record, StepInput, StepKind, StepState};
 use legation_language::Value;
+use legation_server::clock::Clock;
 use legation_server::writer::{Claimed, Faults, Lost, Moment};
 use legation_store::testing::TestDb;
 use legation_store::{Dialect, definitions, history, incidents, instances};
@@ -229,4 +230,17 @@ flow:
     };
     assert_eq!(notices(&left, &mut read).await, 1);
     assert_eq!(notices(&taken, &mut read).await, 0, "it was taken in time");
+}
+
+/// Core §2, "Time": an engine whose clock is wrong does nothing by it, not even the first thing.
+#[tokio::test]
+async fn a_wrong_clock_is_set_before_anything_is_done_by_it() {
+    let test = TestDb::new(Dialect::Postgres).await;
+    let clock = Clock::system();
+    clock.calibrate(clock.now() + 10 * 60 * 1_000);
+    let engine = Engine::with_clock(&test, &[("order.process.yaml", ORDER)], clock).await;
+    let id = engine.start("order", &[("title", text("book"))]).await.unwrap();
+    let now = test.db.now().await.unwrap();
+    let started = engine.row(&id).await.started_at;
+    assert!((now - started).abs() < 60_000, "started {} ms from now", started - now);
 }

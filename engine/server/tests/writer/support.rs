@@ -32,16 +32,25 @@ pub fn text(text: &str) -> Value {
 
 impl Engine {
     pub async fn new(test: &TestDb, files: &[(&str, &str)]) -> Self {
-        Self::with(test, files, None).await
+        Self::with(test, files, Clock::fake(1_700_000_000_000), None).await
+    }
+
+    /// One with a clock of its own.
+    pub async fn with_clock(test: &TestDb, files: &[(&str, &str)], clock: Clock) -> Self {
+        Self::with(test, files, clock, None).await
     }
 
     /// One whose commits are broken by a test.
     pub async fn with_faults(test: &TestDb, files: &[(&str, &str)], faults: Arc<dyn Faults>) -> Self {
-        Self::with(test, files, Some(faults)).await
+        Self::with(test, files, Clock::fake(1_700_000_000_000), Some(faults)).await
     }
 
-    async fn with(test: &TestDb, files: &[(&str, &str)], faults: Option<Arc<dyn Faults>>) -> Self {
-        let clock = Clock::fake(1_700_000_000_000);
+    async fn with(
+        test: &TestDb,
+        files: &[(&str, &str)],
+        clock: Clock,
+        faults: Option<Arc<dyn Faults>>,
+    ) -> Self {
         deploy(&test.db, files).await;
         let app = start(&test.url, clock.clone(), faults).await;
         Self { app, url: test.url.clone(), clock }
