@@ -73,6 +73,8 @@ pub struct Principal {
     /// None: every topic. An entry may be `*` or end in `*`.
     pub topics: Option<Vec<String>>,
     pub key: String,
+    /// Of the key itself.
+    hash: String,
     expires_at: Option<i64>,
 }
 
@@ -147,6 +149,20 @@ impl Who {
         Err(Error::forbidden("TOPIC_FORBIDDEN", detail)
             .argument("topics")
             .hint(format!("it reaches: {topics}")))
+    }
+
+    /// The same, asked again: for what is answered long after it was asked for. A key may be revoked or run out
+    /// while a poll waits or a stream runs.
+    ///
+    /// # Errors
+    /// 401 `UNAUTHENTICATED`, 403 `FORBIDDEN`.
+    pub async fn need_still(&self, http: &Http, role: Role) -> Result<()> {
+        let principal = http.keys().standing(http, &self.principal.hash).await?;
+        let now = Self {
+            principal,
+            traceparent: None,
+        };
+        now.need(role)
     }
 
     #[must_use]
@@ -252,18 +268,28 @@ struct Known {
 
 impl Keys {
     async fn find(&self, http: &Http, secret: &str) -> Result<Arc<Principal>> {
-        let hash = sha256_hex(secret);
+        let principal = self.standing(http, &sha256_hex(secret)).await?;
+        http.seen()
+            .used(http.app(), &principal.key, http.app().clock().now());
+        Ok(principal)
+    }
+
+    /// Whom a key names now.
+    ///
+    /// # Errors
+    /// 401 `UNAUTHENTICATED`.
+    async fn standing(&self, http: &Http, hash: &str) -> Result<Arc<Principal>> {
         let now = http.app().clock().now();
-        let principal = match self.known(&hash, now) {
+        let principal = match self.known(hash, now) {
             Some(principal) => principal,
             None => {
-                let principal = Arc::new(load(http, &hash).await?.ok_or_else(unauthenticated)?);
+                let principal = Arc::new(load(http, hash).await?.ok_or_else(unauthenticated)?);
                 let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 if known.len() >= MOST_KEYS {
                     known.clear();
                 }
                 known.insert(
-                    hash,
+                    hash.to_owned(),
                     Known {
                         principal: principal.clone(),
                         at: now,
@@ -275,7 +301,6 @@ impl Keys {
         if principal.expires_at.is_some_and(|at| at <= now) {
             return Err(unauthenticated());
         }
-        http.seen().used(http.app(), &principal.key, now);
         Ok(principal)
     }
 
@@ -316,6 +341,7 @@ async fn load(http: &Http, hash: &str) -> Result<Option<Principal>> {
         id: row.id,
         project: row.project,
         expires_at: key.expires_at,
+        hash: hash.to_owned(),
         key: key.id,
     }))
 }

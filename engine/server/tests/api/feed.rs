@@ -126,6 +126,23 @@ async fn a_reader_resumes_where_it_was() {
         .refused(400, "INVALID_REQUEST");
 }
 
+/// Each writer in a cursor costs a query a look, and every message carries the cursor.
+#[tokio::test]
+async fn a_cursor_keeps_only_writers_that_there_are() {
+    use base64::Engine;
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    pay(&app).await;
+    let honest = once(&app, "&after=", None).await;
+    let made_up: std::collections::BTreeMap<String, i64> =
+        (0..500).map(|n| (format!("w{n}"), i64::MAX)).collect();
+    let bytes = serde_json::to_vec(&made_up).expect("JSON");
+    let forged = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(bytes);
+    let read = once(&app, "", Some(&forged)).await;
+    let ids = |feed: &[Message]| feed.iter().map(|message| message.id.clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&read), ids(&honest));
+}
+
 #[tokio::test]
 async fn the_feed_is_filtered_by_instance_and_project() {
     let app = TestApp::new().await;

@@ -13,5 +13,6 @@ mod operators;
 mod people;
 mod processes;
 mod requests;
+mod standing;
 mod studio;
 mod support;

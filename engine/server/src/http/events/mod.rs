@@ -72,12 +72,12 @@ async fn events(
     let committed = http.app().shared().wake.committed.subscribe();
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let cursor = match last.or(query.after.as_deref()) {
-        Some(text) => Cursor::read(text)?,
+        Some(text) => Cursor::read(text)?.known(&http).await?,
         None => Cursor::now(&http).await?,
     };
     let (sender, receiver) = mpsc::channel(AHEAD);
     let feed = Feed {
-        project: who.project().to_owned(),
+        who,
         query,
         cursor,
         nodes: HashMap::new(),
@@ -108,6 +108,15 @@ impl Cursor {
             .ok_or_else(|| Error::invalid("this is no cursor of the feed").argument("Last-Event-ID"))
     }
 
+    /// Only writers that there are: every one costs a query a look, and every message carries them all.
+    async fn known(mut self, http: &Http) -> Result<Self> {
+        if !self.0.is_empty() {
+            let known = Self::now(http).await?;
+            self.0.retain(|writer, _| known.0.contains_key(writer));
+        }
+        Ok(self)
+    }
+
     async fn now(http: &Http) -> Result<Self> {
         let mut read = http.app().db().read().await?;
         let writers = history::writers(&mut read).await?;
@@ -130,7 +139,7 @@ impl Cursor {
 
 /// One reader's feed.
 struct Feed {
-    project: String,
+    who: Who,
     query: EventQuery,
     cursor: Cursor,
     /// Where the tokens of followed instances stand.
@@ -147,6 +156,10 @@ impl Feed {
         let several = http.app().db().dialect() == Dialect::Postgres;
         loop {
             committed.mark_unchanged();
+            if let Err(error) = self.who.need_still(&http, Role::Read).await {
+                tracing::info!(?error, principal = self.who.principal.id, "a feed ends with its key");
+                return;
+            }
             match self.look(&http, &sender).await {
                 // There is more than one look reads.
                 Ok(true) => continue,
@@ -219,7 +232,7 @@ impl Feed {
             let events: Vec<Event> = load::parse("history", &row.command_id, &row.events)?;
             let Some(process) = http
                 .names()
-                .process(read, &self.project, &row.instance, &events)
+                .process(read, self.who.project(), &row.instance, &events)
                 .await?
             else {
                 continue;
@@ -251,7 +264,7 @@ impl Feed {
             }
             let process = http
                 .names()
-                .process(read, &self.project, &row.instance, &[])
+                .process(read, self.who.project(), &row.instance, &[])
                 .await?;
             let Some(process) = process else { continue };
             self.remember(read, &row.root, &row.instance, &[]).await?;

@@ -40,13 +40,20 @@ async fn fetch_and_lock(
     metrics::counter!("legation_fetches_total").increment(1);
     metrics::counter!("legation_leases_total").increment(claimed.len() as u64);
     let rows: Vec<ExternalTaskRow> = claimed.iter().map(|claimed| claimed.row.clone()).collect();
+    if wait_ms > 0
+        && !rows.is_empty()
+        && let Err(error) = who.need_still(&http, Role::Work).await
+    {
+        hand_back(&http, &who, &rows, "the key of the poll was revoked or ran out");
+        return Err(error);
+    }
     for row in &rows {
         http.topics().remember(row);
     }
     match assemble::assemble(&http, claimed, &body.have).await {
         Ok(tasks) => Ok(Answer(FetchAnswer { tasks })),
         Err(error) => {
-            hand_back(&http, &who, &rows);
+            hand_back(&http, &who, &rows, "the engine could not read the task");
             Err(error)
         }
     }
@@ -87,7 +94,7 @@ fn request(who: &Who, body: &FetchRequest) -> Result<(writer::FetchRequest, i64)
 }
 
 /// The answer could not be made: the leases go back instead of running out.
-fn hand_back(http: &Http, who: &Who, rows: &[ExternalTaskRow]) {
+fn hand_back(http: &Http, who: &Who, rows: &[ExternalTaskRow], reason: &str) {
     for row in rows {
         let caller = Caller {
             worker: row.worker.clone().unwrap_or_default(),
@@ -98,7 +105,7 @@ fn hand_back(http: &Http, who: &Who, rows: &[ExternalTaskRow]) {
             )),
             arrived_at: http.app().clock().now(),
         };
-        let reason = Some("the engine could not read the task".to_owned());
+        let reason = Some(reason.to_owned());
         let command = Command::Release {
             task: TaskId(row.id.clone()),
             caller,
