@@ -55,23 +55,33 @@ impl Moves<'_, '_> {
     pub(crate) fn check_sizes(&self, values: &BTreeMap<String, Value>) -> Result<(), Rejection> {
         let hint = "store large things elsewhere and pass a reference";
         let mut large: u64 = 0;
-        for (name, value) in values.iter().filter(|(_, value)| is_longer_than(value, INLINE_LIMIT)) {
+        for (name, value) in values
+            .iter()
+            .filter(|(_, value)| is_longer_than(value, INLINE_LIMIT))
+        {
             if is_longer_than(value, MAX_VALUE_BYTES) {
                 let message = format!("`{name}` is larger than {MAX_VALUE_BYTES} bytes");
-                return Err(Rejection::invalid("VARIABLE_TOO_LARGE", message).argument(name).hint(hint));
+                return Err(Rejection::invalid("VARIABLE_TOO_LARGE", message)
+                    .argument(name)
+                    .hint(hint));
             }
             large += size(value) as u64;
         }
         if large == 0 {
             return Ok(());
         }
-        let kept = self.instance().variables().iter().filter(|(name, _)| !values.contains_key(*name));
+        let kept = self
+            .instance()
+            .variables()
+            .iter()
+            .filter(|(name, _)| !values.contains_key(*name));
         let held = kept.map(|(_, variable)| match &variable.content {
             Content::Inline(_) => 0,
             Content::Payload(reference) => reference.size,
         });
         if held.sum::<u64>() + large > MAX_INSTANCE_BYTES {
-            let message = format!("the instance would hold more than {MAX_INSTANCE_BYTES} bytes of variables");
+            let message =
+                format!("the instance would hold more than {MAX_INSTANCE_BYTES} bytes of variables");
             return Err(Rejection::invalid("VARIABLE_TOO_LARGE", message).hint(hint));
         }
         Ok(())
@@ -83,12 +93,21 @@ impl Moves<'_, '_> {
         match self.instance().variables().get(name) {
             Some(known) => Ok(known.locked && known.content.value(self.work.payloads)? != value),
             None => Ok((name.ends_with("_outcome") || name.ends_with("_error_code"))
-                && self.definition.nodes.iter().any(|node| engine_written(node).iter().any(|own| own == name))),
+                && self
+                    .definition
+                    .nodes
+                    .iter()
+                    .any(|node| engine_written(node).iter().any(|own| own == name))),
         }
     }
 
     fn check_declared(&self, name: &str, value: &Value) -> Result<(), types::TypeProblem> {
-        match self.definition.variables.iter().find(|declared| declared.name == name) {
+        match self
+            .definition
+            .variables
+            .iter()
+            .find(|declared| declared.name == name)
+        {
             Some(declared) => types::check(declared, value, self.work.env.schemas),
             None => Ok(()),
         }
@@ -98,7 +117,10 @@ impl Moves<'_, '_> {
     pub fn take_over(&mut self, token: u32, node: &Node, done: &Done) -> Result<(), Trouble> {
         let refused = |refusal: Rejection| {
             let message = format!("node {}: {}", node.id, refusal.message);
-            Trouble::Incident { code: refusal.code, message }
+            Trouble::Incident {
+                code: refusal.code,
+                message,
+            }
         };
         match &node.outputs {
             Some(mappings) => {
@@ -106,7 +128,10 @@ impl Moves<'_, '_> {
                 for (name, value) in &values {
                     if let Err(problem) = self.check_declared(name, value) {
                         let message = format!("node {}: {}", node.id, problem.message);
-                        return Err(Trouble::Incident { code: "VARIABLE_TYPE", message });
+                        return Err(Trouble::Incident {
+                            code: "VARIABLE_TYPE",
+                            message,
+                        });
                     }
                 }
                 self.check_sizes(&values).map_err(refused)?;
@@ -115,14 +140,21 @@ impl Moves<'_, '_> {
                 }
             }
             None => {
-                let Some(result) = done.result.as_map() else { return Ok(()) };
+                let Some(result) = done.result.as_map() else {
+                    return Ok(());
+                };
                 match self.check_result(node, result) {
                     Ok(()) => {}
                     Err(Stop::Rejected(refusal)) => return Err(refused(*refusal)),
                     Err(stop) => return Err(stop.into()),
                 }
                 for (name, value) in result.clone() {
-                    if !self.instance().variables().get(&name).is_some_and(|known| known.locked) {
+                    if !self
+                        .instance()
+                        .variables()
+                        .get(&name)
+                        .is_some_and(|known| known.locked)
+                    {
                         self.set(&name, value, false, &done.source);
                     }
                 }
@@ -142,7 +174,10 @@ fn check_name(name: &str) -> Result<(), Rejection> {
     }
     if is_built_in(name) {
         let hint = "return it under another name; or map it with `outputs`";
-        let refusal = Rejection::invalid("VARIABLE_NAME", format!("`{name}` is built in and cannot be a variable"));
+        let refusal = Rejection::invalid(
+            "VARIABLE_NAME",
+            format!("`{name}` is built in and cannot be a variable"),
+        );
         return Err(refusal.argument(name).hint(hint));
     }
     Ok(())

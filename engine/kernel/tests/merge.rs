@@ -32,7 +32,11 @@ fn sent(leased: &Leased, name: &str, value: &Value) -> [Command; 2] {
     };
     [
         leased.complete(&[(name, value.clone())]),
-        Command::Error { task: leased.task.clone(), caller: leased.caller.clone(), error },
+        Command::Error {
+            task: leased.task.clone(),
+            caller: leased.caller.clone(),
+            error,
+        },
     ]
 }
 
@@ -40,7 +44,11 @@ fn sent(leased: &Leased, name: &str, value: &Value) -> [Command; 2] {
 fn refused(world: &mut World, leased: &Leased, name: &str, value: &Value, code: &str) {
     for command in sent(leased, name, value) {
         let refusal = world.run(&command).unwrap_err();
-        assert_eq!((refusal.code, refusal.argument.as_deref()), (code, Some(name)), "{refusal}");
+        assert_eq!(
+            (refusal.code, refusal.argument.as_deref()),
+            (code, Some(name)),
+            "{refusal}"
+        );
     }
 }
 
@@ -50,13 +58,15 @@ fn a_worker_writes_no_built_in_name_and_the_lease_stands() {
     world.start("p", &[("amount", Value::from(1_i64))]);
     let leased = world.lease("w");
     let names = [
-        "instance", "root", "node", "item", "index", "result", "error", "payload", "values", "now", "true", "false",
-        "null", "in", "and", "or", "not", "eq", "ne",
+        "instance", "root", "node", "item", "index", "result", "error", "payload", "values", "now", "true",
+        "false", "null", "in", "and", "or", "not", "eq", "ne",
     ];
     for name in names {
         refused(&mut world, &leased, name, &Value::from("forged"), "VARIABLE_NAME");
     }
-    world.run(&leased.complete(&[("nowadays", Value::from(1_i64))])).unwrap();
+    world
+        .run(&leased.complete(&[("nowadays", Value::from(1_i64))]))
+        .unwrap();
     world.check();
 }
 
@@ -69,7 +79,9 @@ fn a_worker_does_not_foretell_what_the_engine_will_write() {
         refused(&mut world, &leased, name, &Value::from("good"), "VARIABLE_LOCKED");
     }
     // A name of that form is nobody's where no node writes it.
-    world.run(&leased.complete(&[("other_outcome", Value::from("good"))])).unwrap();
+    world
+        .run(&leased.complete(&[("other_outcome", Value::from("good"))]))
+        .unwrap();
     world.check();
 }
 
@@ -89,14 +101,21 @@ flow:
     world.start("p", &[]);
     let forged = Value::map([("process", "forged"), ("id", "forged"), ("key", "forged")]);
     let names = ["instance", "node", "root"].map(|name| (name, forged.clone()));
-    let all: Vec<(&str, Value)> = names.into_iter().chain([("now", Value::from("forged"))]).collect();
+    let all: Vec<(&str, Value)> = names
+        .into_iter()
+        .chain([("now", Value::from("forged"))])
+        .collect();
     world.complete("w", &all);
     assert_eq!(world.status(), Status::Completed);
     assert_eq!(world.variable("whose"), Some(Value::from("p")));
     assert_eq!(world.variable("where"), Some(Value::from("w")));
     assert_eq!(world.variable("top"), Some(Value::from("p")));
     assert_ne!(world.variable("at"), Some(Value::from("forged")));
-    assert_eq!(world.variable("said"), Some(Value::from("forged")), "by its full name it is the worker's word");
+    assert_eq!(
+        world.variable("said"),
+        Some(Value::from("forged")),
+        "by its full name it is the worker's word"
+    );
     world.check();
 }
 
@@ -125,7 +144,10 @@ metadata: { key: p, variables: { note: { type: string } } }
 flow: { nodes: [ { id: done, type: end } ] }
 ";
     let mut world = World::new(&[("p.process.yaml", yaml)]);
-    assert_eq!(world.try_start("p", &[("note", text(MIB))]).unwrap_err().code, "VARIABLE_TOO_LARGE");
+    assert_eq!(
+        world.try_start("p", &[("note", text(MIB))]).unwrap_err().code,
+        "VARIABLE_TOO_LARGE"
+    );
     assert!(world.tree.instances.is_empty());
     world.start("p", &[("note", text(MIB - 2))]);
     world.check();
@@ -133,7 +155,9 @@ flow: { nodes: [ { id: done, type: end } ] }
 
 #[test]
 fn the_variables_of_an_instance_have_at_most_eight_mebibytes_together() {
-    let steps: String = (0..9).map(|n| format!("    - {{ id: w{n}, type: engine-task, service: w }}\n")).collect();
+    let steps: String = (0..9)
+        .map(|n| format!("    - {{ id: w{n}, type: engine-task, service: w }}\n"))
+        .collect();
     let yaml = format!("metadata: {{ key: p }}\nflow:\n  nodes:\n{steps}    - {{ id: done, type: end }}\n");
     let mut world = World::new(&[("p.process.yaml", &yaml)]);
     world.start("p", &[]);
@@ -145,7 +169,9 @@ fn the_variables_of_an_instance_have_at_most_eight_mebibytes_together() {
     let refusal = world.run(&leased.complete(&[("i", text(2_000))])).unwrap_err();
     assert_eq!(refusal.code, "VARIABLE_TOO_LARGE");
     // In the place of another there is room.
-    world.run(&leased.complete(&[("a", text(2_000)), ("i", text(2_000))])).unwrap();
+    world
+        .run(&leased.complete(&[("a", text(2_000)), ("i", text(2_000))]))
+        .unwrap();
     world.check();
 }
 
@@ -162,7 +188,11 @@ flow:
     world.start("p", &[]);
     let half = text(MIB / 2);
     world.complete("w", &[("first", half.clone()), ("second", half)]);
-    let codes: Vec<&str> = world.incidents.values().map(|incident| incident.code.as_str()).collect();
+    let codes: Vec<&str> = world
+        .incidents
+        .values()
+        .map(|incident| incident.code.as_str())
+        .collect();
     assert_eq!(codes, ["VARIABLE_TOO_LARGE"]);
     assert_eq!(world.variable("both"), None);
     world.check();
