@@ -25,7 +25,7 @@ demo:
 studio:
 	@if [ ! -f studio/dist/index.html ] && command -v npm >/dev/null; then \
 		echo "== building the web app (npm, once)"; \
-		npm ci --omit=dev --no-progress --no-audit --no-fund --prefix studio && npm run build --prefix studio; fi
+		npm ci --omit=dev --no-progress --no-audit --no-fund --prefix studio && npm run build --prefix studio; fi 2>&1
 
 screenshots:
 	@echo "== screenshots of every screen"

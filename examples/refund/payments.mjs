@@ -1,7 +1,6 @@
 // A payments worker in plain fetch: take work, pay once per idempotency key, complete it.
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-
 const url = process.env.LEGATION_URL ?? written('url');
 const key = process.env.LEGATION_KEY ?? written('worker.key');
 const topic = process.env.TOPIC ?? 'payments.payout';
@@ -22,14 +21,14 @@ async function post(path, body) {
     body: JSON.stringify({ workerId, ...body }),
   });
   const answer = await response.json();
-  if (!response.ok) throw Object.assign(new Error(`${answer.code}: ${answer.detail ?? answer.title}`), { refused: true });
-  return answer;
+  if (response.ok) return answer;
+  throw Object.assign(new Error(`${answer.code}: ${answer.detail ?? answer.title}`), { refused: true });
 }
 
 /** The ledger stands for a payment provider: it knows a key that it has paid, and does not pay it again. */
 function pay(idempotencyKey, { orderId, amount, currency }) {
-  const lines = existsSync(ledger) ? readFileSync(ledger, 'utf8').split('\n').filter(Boolean) : [];
-  const paid = lines.map((line) => JSON.parse(line)).find((line) => line.idempotencyKey === idempotencyKey);
+  const lines = (existsSync(ledger) ? readFileSync(ledger, 'utf8') : '').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+  const paid = lines.find((line) => line.idempotencyKey === idempotencyKey);
   if (paid) return paid.payout_id;
   const payout_id = `P-${idempotencyKey.slice(0, 8)}`;
   mkdirSync(dirname(ledger), { recursive: true });
@@ -37,14 +36,12 @@ function pay(idempotencyKey, { orderId, amount, currency }) {
   console.log(`paid ${amount} ${currency} for order ${orderId}: ${payout_id}`);
   return payout_id;
 }
-
 console.log(`${workerId} waits for ${topic} at ${url}`);
 while (true) {
   try {
     const { tasks } = await post('fetch-and-lock', { topics: [topic], lockDuration: 30_000, maxTasks: 1, longPollMs: 20_000 });
     for (const task of tasks) {
-      const payout_id = pay(task.idempotencyKey, task.variables);
-      await post(`${task.id}/complete`, { variables: { payout_id } });
+      await post(`${task.id}/complete`, { variables: { payout_id: pay(task.idempotencyKey, task.variables) } });
     }
   } catch (error) {
     console.error(error.refused ? error.message : `engine not reached (${error.message}), trying again`);

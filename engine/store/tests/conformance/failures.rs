@@ -172,6 +172,8 @@ async fn a_sqlite_file_that_another_process_writes_asks_to_retry_or_waits() {
     let other = Db::open(&test.url).await.unwrap();
     let mut first = begin(test).await;
     roots::insert(&mut first, &[root("a")]).await.unwrap();
+    // Small writes go with what is asked next: only now does the transaction hold the file.
+    assert!(roots::get(&mut first, "a").await.unwrap().is_some());
     let waiting = tokio::spawn(async move {
         let mut tx = other.begin_write().await.unwrap();
         roots::get(&mut tx, "a").await.unwrap().is_some()
