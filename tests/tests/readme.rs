@@ -1,10 +1,10 @@
 //! The README and the pages of docs/ keep their word: every block marked `sh test` is run as it is written, in a fresh
-//! copy of the repository, with the binaries that `make demo` builds on the path.
+//! copy of the repository, with what `make demo` builds: the web app, and the binaries on the path.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use legation_tests::e2e::{Process, binary, workspace};
+use legation_tests::e2e::{Process, binary, web_app, workspace};
 
 struct Block {
     place: String,
@@ -45,12 +45,12 @@ fn marked(page: &Path) -> Vec<Block> {
     blocks
 }
 
-/// What a clone has: everything but what is built, fetched or left by a run.
+/// What a clone has: everything but what is compiled, fetched or left by a run.
 fn clone(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("the copy can be written");
     for entry in std::fs::read_dir(from).expect("a folder can be read").flatten() {
         let name = entry.file_name();
-        let left_out = ["target", "node_modules", ".git", ".legation", "dist"];
+        let left_out = ["target", "node_modules", ".git", ".legation"];
         if left_out.iter().any(|out| name == *out) {
             continue;
         }
@@ -80,6 +80,7 @@ fn the_blocks_of_the_first_minutes_are_marked() {
 async fn every_marked_block_runs_in_a_fresh_copy() {
     let folder = tempfile::TempDir::with_prefix("legation-readme-").expect("a temporary folder");
     let copy = folder.path().join("legation");
+    web_app();
     clone(workspace(), &copy);
     let built = binary("legation");
     let built = built.parent().expect("binaries lie in a folder").to_owned();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use legation_tests::e2e::{Process, binary, until, workspace};
+use legation_tests::e2e::{Process, binary, until, web_app, workspace};
 use tokio::process::Command;
 use tokio::time::{Instant, timeout};
 
@@ -15,6 +15,7 @@ struct Ran {
 
 /// `make demo` with a target folder of its own for what it writes.
 fn command(target: &Path) -> std::process::Command {
+    web_app();
     let bin = binary("legation");
     let mut command = std::process::Command::new("make");
     command

@@ -30,6 +30,19 @@ pub fn example(name: &str) -> PathBuf {
     built(path, &BUILT, &["build", "-p", "legation-worker", "--examples"])
 }
 
+/// Builds the web app once, before several demos do it at the same time in one folder. It may fail, as in `make demo`.
+///
+/// # Panics
+/// When make cannot be started.
+pub fn web_app() {
+    static BUILT: OnceLock<()> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let mut make = Command::new("make");
+        make.arg("studio").current_dir(workspace());
+        make.status().expect("make can be started");
+    });
+}
+
 fn built(path: PathBuf, once: &OnceLock<()>, words: &[&str]) -> PathBuf {
     if !path.exists() {
         once.get_or_init(|| build(words));

@@ -10,7 +10,7 @@ mod stage;
 mod wait;
 mod workers;
 
-pub use binaries::{binary, example, workspace};
+pub use binaries::{binary, example, web_app, workspace};
 pub use client::{Answer, Client};
 pub use gate::{Gate, Hold};
 pub use processes::{Process, free_port};
