@@ -59,7 +59,7 @@ pub(crate) fn settle_joins(m: &mut Moves<'_, '_>) {
 
 fn fire(m: &mut Moves<'_, '_>, definition: &Definition, scope: u32, join: &str) -> bool {
     let in_scope = m.instance().tokens.iter().filter(|(_, token)| token.scope == scope);
-    let (arrived, others): (Vec<(&u32, &Token)>, Vec<(&u32, &Token)>) = in_scope.partition(|(_, token)| token.node == join);
+    let (arrived, others): (Vec<_>, Vec<_>) = in_scope.partition(|(_, token)| token.node == join);
     if others.iter().any(|(_, token)| can_reach(definition, &token.node, join)) {
         return false;
     }
