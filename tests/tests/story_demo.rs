@@ -30,6 +30,10 @@ fn command(target: &Path) -> std::process::Command {
         "ANTHROPIC_API_KEY",
         "GEMINI_API_KEY",
         "OLLAMA_HOST",
+        // Of the make that runs the tests: a nested one speaks of folders after its last line.
+        "MAKEFLAGS",
+        "MAKELEVEL",
+        "MFLAGS",
     ] {
         command.env_remove(name);
     }
