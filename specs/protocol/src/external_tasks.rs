@@ -161,7 +161,7 @@ pub struct LockedTask {
     pub node_id: String,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// The node's inputs; for agents only what the node names.
+    /// The node's inputs; without `inputs` every variable that is not sensitive, for agents only what the prompt mentions.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub variables: Variables,
@@ -331,7 +331,7 @@ pub struct ExternalTaskQuery {
     /// Only tasks in this state.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<TaskState>,
-    /// At most so many.
+    /// At most so many, 1 to 200, default 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The `next` of the page before.

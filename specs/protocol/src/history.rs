@@ -15,7 +15,7 @@ pub struct HistoryEntry {
     pub index: u32,
     /// When it was committed.
     pub at: Timestamp,
-    /// What happened, in UPPER_SNAKE, such as `TASK_COMPLETED`.
+    /// What happened, in UPPER_SNAKE, such as `TASK_CREATED`.
     #[serde(rename = "type")]
     pub kind: String,
     /// The node that it happened at.
@@ -43,7 +43,7 @@ pub struct HistoryQuery {
     /// Only revisions greater than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<u64>,
-    /// At most so many revisions.
+    /// At most so many revisions, 1 to 5,000, default 1,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }

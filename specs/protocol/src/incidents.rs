@@ -84,7 +84,7 @@ pub struct IncidentQuery {
     /// Only incidents, or only notices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<IncidentKind>,
-    /// At most so many.
+    /// At most so many, 1 to 200, default 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The `next` of the page before.

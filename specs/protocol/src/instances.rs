@@ -309,7 +309,7 @@ pub struct InstanceJournal {
 pub struct ExplainWait {
     /// The node where the token stands.
     pub node_id: String,
-    /// What is awaited, such as `WORKER`, `CHILD`, `APPROVAL`, `HUMAN`, `TIMER`, `JOIN`, `INCIDENT`.
+    /// What is awaited, such as `WORKER`, `CHILD`, `APPROVAL`, `INPUT`, `HUMAN`, `TIMER`, `JOIN`, `INCIDENT`; `MOVING` for nothing.
     pub kind: String,
     /// One sentence: why it waits and what would move it.
     pub text: String,

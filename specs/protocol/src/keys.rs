@@ -25,13 +25,14 @@ pub struct CreateKeyRequest {
     pub principal: String,
     /// What it is.
     pub kind: PrincipalKind,
-    /// The groups of a person.
+    /// Its groups. Named, they replace those of a principal that exists.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// Roles: `deploy`, `start`, `operate`, `admin`, `view`.
+    /// Its roles, of `read`, `start`, `operate`, `deploy`, `work` and `admin`. Named, they replace those of a principal
+    /// that exists; without, a new person gets `read`, a service `read` and `start`, a worker `work`, its only one.
     #[serde(default)]
     pub roles: Vec<String>,
-    /// The topics of a worker; `*` and a trailing `*` are allowed.
+    /// The topics that the key reaches, needed for a worker's; `*` and a trailing `*` are allowed.
     #[serde(default)]
     pub topics: Vec<String>,
     /// The key ends after so many ms.

@@ -101,11 +101,11 @@ pub struct ProcessView {
     pub source: Option<String>,
 }
 
-/// All processes of a project, newest versions.
+/// The processes of a project in their newest versions, or all versions of one.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProcessList {
-    /// The processes by key.
+    /// The processes by key; versions newest first.
     pub processes: Vec<ProcessView>,
 }
 

@@ -411,7 +411,7 @@ pub struct StepsQuery {
     /// Another attempt than the current one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// At most so many steps.
+    /// At most so many steps, 1 to 1,000, default 200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
 }

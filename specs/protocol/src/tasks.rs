@@ -188,7 +188,7 @@ pub struct HumanTaskQuery {
     /// Only those of this instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
-    /// At most so many.
+    /// At most so many, 1 to 200, default 50.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
     /// The `next` of the page before.
