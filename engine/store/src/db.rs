@@ -8,7 +8,7 @@ use std::time::Duration;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
-use sqlx::{PgPool, SqlitePool};
+use sqlx::{ConnectOptions, Connection, PgPool, SqlitePool};
 
 use crate::dialect::Sql;
 use crate::hints::{self, Hints};
@@ -144,6 +144,37 @@ impl Db {
             options: Box::new(options),
             name: format!("{:016x}", RandomState::new().build_hasher().finish()),
         })))
+    }
+
+    /// Where it is, without who logs in there and how: `sqlite:FILE`, or `HOST:PORT/NAME`.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match &*self.0 {
+            Pools::Sqlite { path, .. } => format!("sqlite:{}", path.display()),
+            Pools::Postgres { options, .. } => {
+                let name = options.get_database().unwrap_or(options.get_username());
+                match options.get_socket() {
+                    Some(socket) => format!("{}:{}/{name}", socket.display(), options.get_port()),
+                    None => format!("{}:{}/{name}", options.get_host(), options.get_port()),
+                }
+            }
+        }
+    }
+
+    /// Makes one connection and lets go of it. A pool hides why it has none until it gives up.
+    ///
+    /// # Errors
+    /// What the database or the way to it says; [`Error::heals`] tells whether another try may fare better.
+    pub async fn reach(&self) -> Result<()> {
+        let Pools::Postgres { options, .. } = &*self.0 else {
+            return Ok(());
+        };
+        let Ok(connected) = tokio::time::timeout(ACQUIRE, options.connect()).await else {
+            let silent = format!("no answer within {} s", ACQUIRE.as_secs());
+            return Err(sqlx::Error::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, silent)).into());
+        };
+        connected?.close().await?;
+        Ok(())
     }
 
     /// Brings the schema up to date.

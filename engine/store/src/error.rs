@@ -51,6 +51,21 @@ impl Error {
         }
     }
 
+    /// Whether the same call may succeed a little later, without anybody changing anything: a database that is still
+    /// starting does, a wrong password does not.
+    #[must_use]
+    pub fn heals(&self) -> bool {
+        match self {
+            Self::Connection(error) => !matches!(error, sqlx::Error::Tls(_)),
+            Self::Retry(_) => true,
+            Self::Conflict { .. }
+            | Self::Full(_)
+            | Self::Corrupt { .. }
+            | Self::Database(_)
+            | Self::Setup(_) => false,
+        }
+    }
+
     /// A connection that is gone, for whoever puts one between the store and its database.
     #[must_use]
     pub fn lost(what: &str) -> Self {

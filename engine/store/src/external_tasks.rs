@@ -1,6 +1,7 @@
 //! External tasks: the queue, the leases, and the task's own state as `body`. Claiming is in `claims`.
 
 mod claims;
+mod leases;
 
 use crate::Result;
 use crate::conn::{Conn, Tx};
@@ -9,6 +10,7 @@ use crate::filter::Filter;
 use crate::keys::{Key, Place, key_rows};
 
 pub use claims::{ClaimRequest, claim, find_claimed};
+pub use leases::locked_at;
 
 const COLUMNS: &str = "root, id, project, instance, node, topic, agent, priority, position, lease_no, lease_random, \
                        worker, credential, locked_until, lock_ms, claimable_at, expiries, lapse_at, attempt, \

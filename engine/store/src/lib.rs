@@ -27,6 +27,7 @@ pub mod testing;
 mod writers;
 
 pub mod api_keys;
+pub mod counts;
 pub mod definitions;
 pub mod documents;
 pub mod external_tasks;
@@ -41,6 +42,7 @@ pub mod projects;
 pub mod roots;
 pub mod scratch;
 pub mod settings;
+pub mod statistics;
 pub mod steps;
 pub mod tasks;
 pub mod timers;

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::history::WriterRow;
 use crate::keys::Key;
 
 const COLUMNS: &str = "root, task, attempt, sequence, instance, kind, state, tool_ref, settled, request_digest, \
@@ -168,6 +169,23 @@ pub async fn list_for_instance(
         &args![&instance.root, &instance.id, task, attempt, sequence, limit],
     )
     .await
+}
+
+/// All writers whose changes of steps are the last ones, and how far each got. Jumps from writer to writer in the index.
+pub async fn writers(conn: &mut Conn) -> Result<Vec<WriterRow>> {
+    static WRITERS: Sql = Sql::new(
+        COLUMNS,
+        "WITH RECURSIVE known(writer) AS (
+             SELECT MIN(writer) FROM steps
+             UNION ALL
+             SELECT (SELECT MIN(steps.writer) FROM steps WHERE steps.writer > known.writer) FROM known
+             WHERE known.writer IS NOT NULL
+         )
+         SELECT known.writer AS writer,
+                (SELECT MAX(steps.batch_no) FROM steps WHERE steps.writer = known.writer) AS batch_no
+         FROM known WHERE known.writer IS NOT NULL ORDER BY known.writer",
+    );
+    conn.fetch(&WRITERS, &[]).await
 }
 
 /// The steps whose last change a writer made after `batch_no`, by batch: the feed's part of the journal.

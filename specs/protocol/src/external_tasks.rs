@@ -369,12 +369,12 @@ pub struct ExternalTaskView {
     /// When the lease ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locked_until: Option<Timestamp>,
+    /// When its last lease began, also after its end; before that it waited in the queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub locked_at: Option<Timestamp>,
     /// When it may be fetched, in back-off or deferral.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub available_at: Option<Timestamp>,
-    /// What the last failure said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_error: Option<String>,
     /// The incident that holds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incident_id: Option<String>,

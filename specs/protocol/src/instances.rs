@@ -93,6 +93,12 @@ pub struct InstanceQuery {
     /// Only instances with this label, `name=value`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
+    /// Only instances that started at this time or later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_after: Option<Timestamp>,
+    /// Only instances that started before this time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_before: Option<Timestamp>,
     /// Only direct children of this instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_id: Option<String>,
@@ -113,9 +119,12 @@ pub struct InstanceQuery {
 pub struct StartedByAgent {
     /// The agent node.
     pub node_id: String,
-    /// The model that asked.
+    /// The model that the node names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The model that answered, which may be a fallback or what the worker's operator put in its place; not in lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_model: Option<String>,
     /// The frozen prompt's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_version: Option<String>,
@@ -252,6 +261,36 @@ pub struct VariableSource {
     pub actor: Option<String>,
 }
 
+/// `GET /v1/instances/{id}/variables`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct VariablesQuery {
+    /// Every value that each variable had, with who wrote it.
+    #[serde(default)]
+    pub history: bool,
+}
+
+/// One value that a variable was given.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VariableWrite {
+    /// The value; absent for a sensitive one that the caller may not read, and for one that was erased.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::present"
+    )]
+    #[schema(value_type = Option<Value>)]
+    pub value: Option<Json>,
+    /// The instance's revision that wrote it.
+    pub revision: u64,
+    /// When it was written.
+    pub at: Timestamp,
+    /// Who or what wrote it; `command` is the id of the command, as in the history.
+    pub source: VariableSource,
+}
+
 /// One variable of an instance.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -275,6 +314,9 @@ pub struct VariableView {
     /// Who or what wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<VariableSource>,
+    /// Every value that it was given, oldest first; only with `history=true`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<VariableWrite>,
 }
 
 /// `GET /v1/instances/{id}/variables`.
@@ -283,6 +325,9 @@ pub struct VariableView {
 pub struct VariablesAnswer {
     /// The variables by name.
     pub variables: BTreeMap<String, VariableView>,
+    /// The instance has more history than was read: the newest writes are missing in `history`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub history_cut: bool,
 }
 
 /// One external task with its journal.

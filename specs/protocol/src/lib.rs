@@ -20,6 +20,8 @@ pub mod keys;
 pub mod lineage;
 pub mod problem;
 pub mod processes;
+pub mod servers;
+pub mod statistics;
 pub mod step_bodies;
 pub mod steps;
 pub mod tasks;

@@ -21,6 +21,9 @@ pub struct WorkerView {
     pub live: bool,
     /// Leases that it holds now.
     pub leases: u32,
+    /// Tasks that it completed in the last hour; see `completedSince`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub completed_last_hour: u64,
 }
 
 /// One topic with work or workers.
@@ -40,6 +43,20 @@ pub struct TopicView {
     pub oldest_open_at: Option<Timestamp>,
     /// Live workers that ask for it.
     pub workers: u32,
+    /// Tasks of it completed in the last five minutes; see `completedSince`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub completed_last_5_min: u64,
+    /// Tasks of it completed in the last hour; see `completedSince`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub completed_last_hour: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// `GET /v1/workers`.
@@ -52,4 +69,7 @@ pub struct WorkersAnswer {
     pub topics: Vec<TopicView>,
     /// Topics with open work and no live worker.
     pub unserved_topics: Vec<String>,
+    /// Completed tasks are counted in memory, by the engine that answers, from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_since: Option<Timestamp>,
 }

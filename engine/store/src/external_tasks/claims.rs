@@ -55,7 +55,7 @@ async fn claim_one_topic(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Resu
          ), v(place, root, id) AS MATERIALIZED (SELECT row_number() OVER () - 1, root, id FROM found)
          UPDATE external_tasks AS t
          SET lease_no = t.lease_no + 1, lease_random = json_extract(?, '$[' || v.place || ']'),
-             worker = ?, credential = ?, locked_until = ?, lock_ms = ?,
+             worker = ?, credential = ?, locked_at = ?, locked_until = ?, lock_ms = ?,
              expiries = t.expiries + (t.worker IS NOT NULL),
              claimable_at = CASE WHEN t.worker IS NULL OR t.expiries < 4 THEN ? END,
              lapse_at = CASE WHEN t.worker IS NOT NULL AND t.expiries >= 4 THEN ? END,
@@ -73,6 +73,7 @@ async fn claim_one_topic(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Resu
         request.randoms.as_slice(),
         &request.worker,
         &request.credential,
+        request.now,
         until,
         request.lock_ms,
         until,
@@ -95,7 +96,7 @@ async fn claim_sqlite(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Result<
         "WITH v(root, id, lease_no, random, worker, credential, now, lock_ms) AS ({rows})
          UPDATE external_tasks AS t
          SET lease_no = t.lease_no + 1, lease_random = v.random, worker = v.worker, credential = v.credential,
-             locked_until = v.now + v.lock_ms, lock_ms = v.lock_ms,
+             locked_at = v.now, locked_until = v.now + v.lock_ms, lock_ms = v.lock_ms,
              expiries = t.expiries + (t.worker IS NOT NULL),
              claimable_at = CASE WHEN t.worker IS NULL OR t.expiries < 4 THEN v.now + v.lock_ms END,
              lapse_at = CASE WHEN t.worker IS NOT NULL AND t.expiries >= 4 THEN v.now + 2 * v.lock_ms END,
@@ -159,7 +160,7 @@ async fn claim_postgres(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Resul
          )
          UPDATE external_tasks AS t
          SET lease_no = t.lease_no + 1, lease_random = ($5::text[])[v.place], worker = $6, credential = $7,
-             locked_until = $3 + $8, lock_ms = $8,
+             locked_at = $3, locked_until = $3 + $8, lock_ms = $8,
              expiries = t.expiries + CASE WHEN t.worker IS NULL THEN 0 ELSE 1 END,
              claimable_at = CASE WHEN t.worker IS NULL OR t.expiries < 4 THEN $3 + $8 END,
              lapse_at = CASE WHEN t.worker IS NOT NULL AND t.expiries >= 4 THEN $3 + 2 * $8 END,

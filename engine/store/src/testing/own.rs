@@ -32,14 +32,32 @@ impl OwnPostgres {
         binaries.give(&data);
         let mut initdb = binaries.command("initdb");
         initdb.arg("-D").arg(&data);
-        initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"]);
+        initdb.args([
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+            "--no-sync",
+        ]);
         let made = initdb.output().expect("initdb can be run");
-        assert!(made.status.success(), "initdb failed: {}", String::from_utf8_lossy(&made.stderr));
+        assert!(
+            made.status.success(),
+            "initdb failed: {}",
+            String::from_utf8_lossy(&made.stderr)
+        );
         let port = TcpListener::bind("127.0.0.1:0")
             .and_then(|socket| socket.local_addr())
             .expect("a port is free")
             .port();
-        let mut own = Self { binaries, folder, port, server: None };
+        let mut own = Self {
+            binaries,
+            folder,
+            port,
+            server: None,
+        };
         own.start_again();
         own
     }
@@ -69,15 +87,26 @@ impl OwnPostgres {
         let data = self.folder.join("data");
         let pid_file = data.join("postmaster.pid");
         let _ = fs::remove_file(&pid_file);
-        let log = File::options().create(true).append(true).open(self.folder.join("log"));
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.join("log"));
         let log = log.expect("the folder can be written");
         let mut postgres = self.binaries.command("postgres");
         postgres.arg("-D").arg(&data).args(["-p", &self.port.to_string()]);
-        for setting in ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=100"] {
+        for setting in [
+            "listen_addresses=127.0.0.1",
+            "unix_socket_directories=",
+            "max_connections=100",
+        ] {
             postgres.args(["-c", setting]);
         }
         let errors = log.try_clone().expect("a file handle can be copied");
-        postgres.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
+        postgres
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .process_group(0);
         self.server = Some(postgres.spawn().expect("PostgreSQL can be run"));
         let deadline = Instant::now() + Duration::from_secs(60);
         while !is_ready(&pid_file) {
@@ -121,7 +150,11 @@ fn children(parent: u32) -> Vec<u32> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         // The name in brackets may hold anything; the parent is the second field behind it.
         let behind = stat.rsplit_once(')').map_or("", |(_, behind)| behind);
-        behind.split_whitespace().nth(1).and_then(|parent| parent.parse().ok()) == Some(parent)
+        behind
+            .split_whitespace()
+            .nth(1)
+            .and_then(|parent| parent.parse().ok())
+            == Some(parent)
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());

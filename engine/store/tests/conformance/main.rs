@@ -6,6 +6,7 @@ mod claims;
 mod deployments;
 mod external_tasks;
 mod failures;
+mod figures;
 mod history;
 mod idempotency;
 mod instances;

@@ -157,6 +157,12 @@ async fn the_feed_reads_a_writers_steps_by_batch(test: &TestDb) {
     );
     assert_eq!(steps::after(&mut conn, "w1", 0, 1).await.unwrap().len(), 1);
     assert!(steps::after(&mut conn, "w1", 3, 10).await.unwrap().is_empty());
+    let writers = steps::writers(&mut conn).await.unwrap();
+    let writers: Vec<_> = writers
+        .iter()
+        .map(|row| (row.writer.as_str(), row.batch_no))
+        .collect();
+    assert_eq!(writers, [("w1", 3), ("w2", 2)]);
 }
 
 async fn a_payload_belongs_to_its_owner(test: &TestDb) {

@@ -18,7 +18,10 @@ async fn the_database_tells_its_time_and_size(test: &TestDb) {
 #[tokio::test]
 async fn hints_reach_every_other_engine_on_postgres() {
     let test = &TestDb::new(Dialect::Postgres).await;
-    let (second, third) = (Db::open(&test.url).await.unwrap(), Db::open(&test.url).await.unwrap());
+    let (second, third) = (
+        Db::open(&test.url).await.unwrap(),
+        Db::open(&test.url).await.unwrap(),
+    );
     let mut here = test.db.listen().await.unwrap().unwrap();
     let mut there = second.listen().await.unwrap().unwrap();
     let mut elsewhere = third.listen().await.unwrap().unwrap();
@@ -36,7 +39,11 @@ async fn hints_reach_every_other_engine_on_postgres() {
     }
     test.db.notify(&[]).await.unwrap();
     second.notify(&["last".to_owned()]).await.unwrap();
-    assert_eq!(here.next().await.unwrap(), ["last"], "its own hints are not for itself");
+    assert_eq!(
+        here.next().await.unwrap(),
+        ["last"],
+        "its own hints are not for itself"
+    );
 }
 
 #[tokio::test]
