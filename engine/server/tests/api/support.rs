@@ -259,7 +259,8 @@ impl Drop for TestApp {
 pub fn database() -> Dialect {
     match std::env::var("LEGATION_TEST_DATABASE").as_deref() {
         Ok("postgres") => Dialect::Postgres,
-        _ => Dialect::Sqlite,
+        Ok("sqlite") | Err(_) => Dialect::Sqlite,
+        Ok(other) => panic!("LEGATION_TEST_DATABASE is postgres or sqlite, not {other}"),
     }
 }
 
