@@ -24,9 +24,6 @@ pub struct HistoryEntry {
     /// The command that caused it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command_id: Option<String>,
-    /// What the command was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command: Option<String>,
     /// Who sent it; absent for the engine's own duties.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,

@@ -98,9 +98,12 @@ pub struct ApprovalSubject {
     pub policy: Option<ToolPolicy>,
     /// Covers kind, target with version, and arguments; a decision sends it back.
     pub digest: String,
-    /// The model that asked.
+    /// The model that the node names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The model that answered, which may be a fallback or what the worker's operator put in its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_model: Option<String>,
     /// The frozen prompt's version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_version: Option<String>,
