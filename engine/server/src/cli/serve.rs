@@ -82,7 +82,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     })?;
     let address = listener.local_addr()?;
     let app = App::start(Parts::new(db, clock, chance, master));
-    let server = http::serve(
+    app.spawn(http::serve(
         app.clone(),
         listener,
         http::Settings {
@@ -90,12 +90,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
             open_metrics: arguments.open_metrics,
             login: None,
         },
-    );
-    app.spawn(async move {
-        if let Err(error) = server.await {
-            tracing::error!(%error, "the HTTP server ended");
-        }
-    });
+    ));
     tracing::info!(%address, "legation serves");
     stopped().await?;
     tracing::info!("stopping");

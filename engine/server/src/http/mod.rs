@@ -10,6 +10,7 @@ mod health;
 mod incidents;
 mod instances;
 mod keys;
+mod listen;
 mod load;
 mod me;
 mod observe;
@@ -116,14 +117,9 @@ pub fn router(app: App, settings: Settings) -> Router {
 }
 
 /// Serves the API until the engine stops; requests that run are finished.
-///
-/// # Errors
-/// What the listener says.
-pub async fn serve(app: App, listener: TcpListener, settings: Settings) -> std::io::Result<()> {
+pub async fn serve(app: App, listener: TcpListener, settings: Settings) {
     let stopping = app.stopping().clone();
-    axum::serve(listener, router(app, settings))
-        .with_graceful_shutdown(stopping.cancelled_owned())
-        .await
+    listen::listen(listener, router(app, settings), listen::HEAD, stopping).await;
 }
 
 pub use observe::recorder;

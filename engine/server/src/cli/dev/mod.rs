@@ -96,12 +96,7 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         open_metrics: true,
         login: Some(Arc::new(login)),
     };
-    let server = http::serve(app.clone(), listener, settings);
-    app.spawn(async move {
-        if let Err(error) = server.await {
-            tracing::error!(%error, "the HTTP server ended");
-        }
-    });
+    app.spawn(http::serve(app.clone(), listener, settings));
     std::fs::write(&url_file, &url).with_context(|| format!("{} cannot be written", url_file.display()))?;
 
     let beside = beside(&project, &worker_key, arguments.no_agent).await;
