@@ -14,6 +14,7 @@ mod lookup;
 mod merge;
 pub mod moves;
 mod nodes;
+mod outputs;
 pub mod rejection;
 mod start;
 pub mod task;

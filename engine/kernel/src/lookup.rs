@@ -22,6 +22,8 @@ pub struct Lookup<'m> {
     now: i64,
     token: u32,
     result: Option<&'m Value>,
+    /// Values that are not written yet, but will be before this is evaluated again.
+    ahead: Option<&'m BTreeMap<String, Value>>,
     missing: RefCell<Option<String>>,
 }
 
@@ -34,8 +36,15 @@ impl<'m> Lookup<'m> {
             now: moves.now(),
             token,
             result,
+            ahead: None,
             missing: RefCell::new(None),
         }
+    }
+
+    /// With values over the variables that are there.
+    pub(crate) fn beside(mut self, ahead: &'m BTreeMap<String, Value>) -> Self {
+        self.ahead = Some(ahead);
+        self
     }
 
     /// The digest of a payload that an evaluation wanted but that is not loaded.
@@ -54,17 +63,32 @@ impl<'m> Lookup<'m> {
                 ("key".to_owned(), text(&instance.process)),
                 ("process".to_owned(), text(&instance.process)),
                 ("version".to_owned(), Value::from(i64::from(instance.version))),
-                ("business_key".to_owned(), instance.business_key.as_deref().map_or(Value::Null, text)),
-                ("started_at".to_owned(), Value::from(dates::rfc3339(instance.started_at))),
+                (
+                    "business_key".to_owned(),
+                    instance.business_key.as_deref().map_or(Value::Null, text),
+                ),
+                (
+                    "started_at".to_owned(),
+                    Value::from(dates::rfc3339(instance.started_at)),
+                ),
                 ("initiator".to_owned(), text(&instance.initiator)),
                 (
                     "labels".to_owned(),
-                    Value::Map(instance.labels.iter().map(|(k, v)| (k.clone(), text(v))).collect()),
+                    Value::Map(
+                        instance
+                            .labels
+                            .iter()
+                            .map(|(k, v)| (k.clone(), text(v)))
+                            .collect(),
+                    ),
                 ),
             ]))),
             "root" => Some(Value::Map(BTreeMap::from([
                 ("id".to_owned(), text(ids::root_of(instance.id.as_str()))),
-                ("key".to_owned(), instance.chain.first().map_or(Value::Null, |key| text(key))),
+                (
+                    "key".to_owned(),
+                    instance.chain.first().map_or(Value::Null, |key| text(key)),
+                ),
             ]))),
             "node" => {
                 let token = instance.tokens.get(&self.token)?;
@@ -91,6 +115,9 @@ impl Scope for Lookup<'_> {
             if let Some(value) = result.get(name) {
                 return Some(Cow::Borrowed(value));
             }
+        }
+        if let Some(value) = self.ahead.and_then(|ahead| ahead.get(name)) {
+            return Some(Cow::Borrowed(value));
         }
         if let Some(variable) = self.instance.variables().get(name) {
             return match variable.content.value(self.payloads) {

@@ -101,7 +101,7 @@ impl Moves<'_, '_> {
         }
     }
 
-    fn check_declared(&self, name: &str, value: &Value) -> Result<(), types::TypeProblem> {
+    pub(crate) fn check_declared(&self, name: &str, value: &Value) -> Result<(), types::TypeProblem> {
         match self
             .definition
             .variables

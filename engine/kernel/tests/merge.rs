@@ -186,14 +186,15 @@ flow:
 ";
     let mut world = World::new(&[("p.process.yaml", yaml)]);
     world.start("p", &[]);
+    let leased = world.lease("w");
     let half = text(MIB / 2);
-    world.complete("w", &[("first", half.clone()), ("second", half)]);
-    let codes: Vec<&str> = world
-        .incidents
-        .values()
-        .map(|incident| incident.code.as_str())
-        .collect();
-    assert_eq!(codes, ["VARIABLE_TOO_LARGE"]);
+    let refusal = world
+        .run(&leased.complete(&[("first", half.clone()), ("second", half)]))
+        .unwrap_err();
+    assert_eq!(refusal.code, "VARIABLE_TOO_LARGE");
     assert_eq!(world.variable("both"), None);
+    world
+        .run(&leased.complete(&[("first", text(10)), ("second", text(10))]))
+        .unwrap();
     world.check();
 }

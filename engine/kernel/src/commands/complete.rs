@@ -10,6 +10,7 @@ use crate::ids::TaskId;
 use crate::instance::Source;
 use crate::moves::{Done, Trouble};
 use crate::nodes::{self, Signal};
+use crate::outputs::for_the_model;
 use crate::rejection::{Rejection, Stop};
 use crate::task::{self, Caller, Opened, TaskOutcome};
 use crate::work::Work;
@@ -42,6 +43,10 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion:
     let checked = task::check_complete(work.task_mut(id)?, agent, &result, outcome, schemas)?;
     let checked = match (checked, agent) {
         (task::Completion::Accept { result, outcome }, Some(agent)) => vetoed(work, id, agent, result, outcome)?,
+        (checked, _) => checked,
+    };
+    let checked = match (checked, agent) {
+        (task::Completion::Accept { result, outcome }, Some(_)) => unmapped(work, id, node, result, outcome)?,
         (checked, _) => checked,
     };
     match checked {
@@ -88,6 +93,8 @@ fn accept(
         work.with(&instance, |m| Ok(m.check_sizes(&written)?))?;
     } else if let Some(variables) = result.as_map() {
         work.with(&instance, |m| m.check_result(node, variables))?;
+        let done = Done { result: result.clone(), outcome: outcome.clone(), source: Source::default() };
+        check_outputs(work, id, node, &done)?;
     }
     let attempt = work.task(id)?.task.attempt;
     let source = Source { node: Some(node.id.clone()), task: Some(id.clone()), attempt: Some(attempt), actor: None };
@@ -159,6 +166,30 @@ fn vetoed(
         Ok(false) => task::invalid_output(work.task_mut(id)?, vec![format!("outcome {name} is not allowed now")]),
         Err(message) => task::invalid_output(work.task_mut(id)?, vec![message]),
     })
+}
+
+/// What the node's `outputs` make of a result, before it is accepted.
+fn check_outputs(work: &mut Work<'_>, id: &TaskId, node: &Node, done: &Done) -> Result<(), Stop> {
+    work.with(&id.instance(), |m| match m.instance().token_of_task(id.local()) {
+        Some(token) => m.check_outputs(token, node, done),
+        None => Ok(()),
+    })
+}
+
+/// A result of which an agent's `outputs` cannot be made is refused like any other broken contract.
+fn unmapped(
+    work: &mut Work<'_>,
+    id: &TaskId,
+    node: &Node,
+    result: Value,
+    outcome: Option<String>,
+) -> Result<task::Completion, Stop> {
+    let done = Done { result, outcome, source: Source::default() };
+    match check_outputs(work, id, node, &done).map_err(for_the_model) {
+        Ok(()) => Ok(task::Completion::Accept { result: done.result, outcome: done.outcome }),
+        Err(Ok(problem)) => Ok(task::invalid_output(work.task_mut(id)?, vec![problem])),
+        Err(Err(stop)) => Err(stop),
+    }
 }
 
 fn body(completion: &Completion) -> Value {

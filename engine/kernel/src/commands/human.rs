@@ -132,7 +132,7 @@ pub(super) fn complete(
     if let Some(form) = &data.form {
         let errors = work.env.schemas.errors(form, &Value::Map(variables.clone()));
         if !errors.is_empty() {
-            let mut refusal = Rejection::invalid("FORM_INVALID", format!("the form has {} errors", errors.len()));
+            let mut refusal = Rejection::invalid("FORM_INVALID", format!("the form has {} error{}", errors.len(), if errors.len() == 1 { "" } else { "s" }));
             refusal.errors = errors;
             return Err(refusal.into());
         }
@@ -144,6 +144,8 @@ pub(super) fn complete(
     };
     work.with(&instance, |m| {
         m.check_result(node, &result)?;
+        let done = Done { result: Value::Map(result), outcome: outcome.map(str::to_owned), source };
+        m.check_outputs(token, node, &done)?;
         m.effect(Effect::CloseHuman(HumanEnd {
             id: human.to_owned(),
             state: "COMPLETED",
@@ -152,7 +154,6 @@ pub(super) fn complete(
             comment: comment.map(str::to_owned),
             at: m.now(),
         }));
-        let done = Done { result: Value::Map(result), outcome: outcome.map(str::to_owned), source };
         nodes::resume(m, token, Signal::Done(done))
     })?;
     Ok(Answer::Decided { child: None })

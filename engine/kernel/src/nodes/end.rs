@@ -76,6 +76,8 @@ impl crate::expr::Scope for Names<'_> {
     }
 }
 
+const UNWRITTEN: &str = "nothing on the way to this end wrote it";
+
 /// Ends the instance when no token is left. A root must have set its declared outputs; a child gives null.
 pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
     if !m.instance().tokens.is_empty() || m.instance().is_over() {
@@ -84,21 +86,21 @@ pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
     let definition = m.definition.clone();
     let is_child = m.instance().parent.is_some();
     for output in &definition.outputs {
-        let reason = match m.instance().variables().get(&output.name) {
+        let (reason, wrong) = match m.instance().variables().get(&output.name) {
             None if is_child || !output.required => continue,
-            None => "missing-output",
+            None => ("missing-output", UNWRITTEN.to_owned()),
             Some(variable) => {
                 let value = m.value(&variable.content)?;
                 match types::check(output, &value, m.work.env.schemas) {
                     Ok(()) => continue,
-                    Err(_) if value.is_null() && !is_child => "missing-output",
+                    Err(_) if value.is_null() && !is_child => ("missing-output", UNWRITTEN.to_owned()),
                     Err(_) if value.is_null() => continue,
-                    Err(_) => "invalid-return",
+                    Err(problem) => ("invalid-return", problem.message),
                 }
             }
         };
         let error = Failure { code: "OUTPUT_INVALID".to_owned(), reason: Some(reason.to_owned()) };
-        let text = format!("output {} is {reason}", output.name);
+        let text = format!("output {}, declared as {}: {wrong}", output.name, types::expected(output.kind));
         return m.end_all(Status::Failed, Some(text), Some(error), None);
     }
     let message = m.instance().message.clone();

@@ -44,7 +44,12 @@ fn hint(row: &IncidentRow) -> Option<String> {
         "OUTCOME_UNKNOWN" => {
             "find out whether the call happened, then resolve it as performed or not_performed"
         }
-        "EXPRESSION_FAILED" => "correct the process or the data, then retry",
+        // The version is frozen and nobody writes variables from outside: only another branch may change what is read.
+        "EXPRESSION_FAILED" | "VARIABLE_TYPE" | "VARIABLE_TOO_LARGE" | "NO_RULE" | "NO_BRANCH"
+        | "HIT_POLICY" => {
+            "a retry reads the same process and the same variables: it helps only when another branch has written what \
+             was wrong or missing. Else correct the process, deploy it, start anew and cancel this instance"
+        }
         "WORK_FAILED" | "LEASE_EXPIRY" => "see why the worker failed, then retry: a new attempt begins",
         _ if row.kind == "notice" => return None,
         _ => "remove the cause, then retry",
