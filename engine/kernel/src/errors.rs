@@ -95,16 +95,9 @@ impl Moves<'_, '_> {
         if file.task.retired.is_some() {
             return Ok(());
         }
-        let incident = file.task.incident;
         let retired = retire(file, outcome, cause, now, &mut numbers, &mut out);
         self.set_numbers(numbers);
         self.effects(out);
-        if let Some(incident) = incident
-            && self.instance().incidents.contains(&incident)
-        {
-            let id = self.instance().id.incident(incident);
-            self.effect(Effect::CloseIncident { id, by: "engine".to_owned(), resolution: cause.to_owned() });
-        }
         for child in retired.children {
             if let Some(local) = crate::ids::local_of(child.as_str()) {
                 self.cancel_child(local, cause)?;

@@ -1,7 +1,7 @@
 //! All that a node may do to its instance. Every change is an event that is applied at once, so a later line
 //! sees what an earlier one did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use legation_language::{Value, canonical};
@@ -126,13 +126,14 @@ impl<'w, 'a> Moves<'w, 'a> {
             tries: 0,
             lease_no: 0,
             lease: None,
+            ended_lease: None,
             available_at: None,
             parked: false,
             expiries: 0,
             deferrals: 0,
             invalid_outputs: 0,
             retired: None,
-            incident: None,
+            incidents: BTreeSet::new(),
             closing: None,
             idempotency_key: canonical::sha256_hex(id.as_str().as_bytes()),
             inputs,

@@ -119,7 +119,7 @@ pub fn open(tree: &Tree) -> String {
                 task.attempt,
                 task.tries,
                 task.lease_no,
-                task.incident,
+                &task.incidents,
                 task.parked,
                 task.expiries,
             );

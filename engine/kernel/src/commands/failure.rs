@@ -101,7 +101,7 @@ pub(super) fn give_up(
 fn hold(m: &mut Moves<'_, '_>, id: &TaskId, code: &str, message: Option<&str>) -> Result<(), Stop> {
     let number = m.number();
     let file = m.work.task_mut(id)?;
-    file.task.incident = Some(number);
+    file.task.incidents.insert(number);
     let (node, attempt) = (file.task.node.clone(), file.task.attempt);
     let shown = if code == "WORK_FAILED" { code } else { "UNHANDLED_ERROR" };
     let text = if code == "WORK_FAILED" {

@@ -43,10 +43,10 @@ pub(super) fn retry(work: &mut Work<'_>, target: &IncidentTarget) -> Result<Answ
 fn retry_task(m: &mut Moves<'_, '_>, id: &ids::TaskId, local: u32) -> Result<(), Stop> {
     let now = m.now();
     let file = m.work.task_mut(id)?;
-    if file.task.retired.is_some() || file.task.incident != Some(local) {
+    if file.task.retired.is_some() || !file.task.incidents.contains(&local) {
         return Err(Rejection::conflict("INCIDENT_CLOSED", format!("the incident of task {id} is not open")).into());
     }
-    task::retry(file, now)?;
+    task::retry(file, local, now)?;
     let (attempt, tries) = (file.task.attempt, file.task.tries);
     m.emit(Event::AttemptEnded {
         task: id.local(),

@@ -71,7 +71,7 @@ pub(super) fn close(file: &mut task::TaskFile, caller: &Caller, operation: &str,
 
 /// The answer of a closing call as the task stands now, kept for its repeats.
 pub(super) fn answered(file: &mut task::TaskFile, now: i64) -> Answer {
-    let (attempt, available_at, incident) = (file.task.attempt, file.task.available_at, file.task.incident);
+    let (attempt, available_at, incident) = (file.task.attempt, file.task.available_at, file.task.incident());
     let state = task::status(file, now);
     if let Some(closing) = &mut file.task.closing {
         *closing = task::Closing { state, attempt, available_at, incident, ..closing.clone() };
@@ -84,7 +84,7 @@ fn closed(file: &task::TaskFile, now: i64) -> Answer {
         state: task::status(file, now),
         attempt: file.task.attempt,
         available_at: file.task.available_at,
-        incident: file.task.incident,
+        incident: file.task.incident(),
     }
 }
 

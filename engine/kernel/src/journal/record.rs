@@ -17,7 +17,7 @@ use crate::content::PayloadRef;
 use crate::effect::Effect;
 use crate::ids::InstanceId;
 use crate::rejection::{Rejection, Stop};
-use crate::task::{Caller, TaskFile, check_lease, end_lease, hold, is_idle};
+use crate::task::{Caller, TaskFile, call_back, check_lease, end_lease, hold, is_idle};
 
 /// A call of the steps endpoint.
 #[derive(Clone, Debug, PartialEq)]
@@ -110,6 +110,7 @@ pub fn record(
         children: Vec::new(),
         task_incident: false,
     };
+    call_back(&mut draft.file, draft.caller);
     let mut steps = Vec::with_capacity(record.steps.len());
     for input in &record.steps {
         match draft.step(input) {
@@ -224,9 +225,14 @@ impl Draft<'_> {
     /// the step that is too many stays: a known outcome is never thrown away.
     fn stop_at_limit(&mut self, refusal: Rejection) -> Recorded {
         let (now, message) = (self.cx.now, refusal.message.clone());
-        if self.file.task.incident.is_none() {
-            hold(&mut self.file, refusal.code, message, now, &mut self.numbers, &mut self.out);
-        }
+        hold(
+            &mut self.file,
+            refusal.code,
+            message,
+            now,
+            &mut self.numbers,
+            &mut self.out,
+        );
         end_lease(&mut self.file, now);
         Recorded {
             steps: Vec::new(),

@@ -45,8 +45,8 @@ pub(crate) fn declare_unknown(
         message,
         created_at: now,
     })));
-    if !notice && file.task.incident.is_none() {
-        file.task.incident = Some(local);
+    if !notice {
+        file.task.incidents.insert(local);
     }
     local
 }
@@ -115,16 +115,8 @@ pub fn resolve_unknown(
         shift(step, Mover::Person, StepState::Started)?;
         file.task.expiries = 0;
     }
-    if file.task.incident == incident {
-        // Another write in doubt holds the task in its turn.
-        let doubtful = file
-            .steps
-            .iter()
-            .filter(|step| step.state == StepState::OutcomeUnknown);
-        file.task.incident = doubtful
-            .filter_map(|step| step.incident)
-            .next()
-            .filter(|_| !retired);
+    if let Some(incident) = incident {
+        file.task.incidents.remove(&incident);
     }
     reopen(file);
     Ok(())

@@ -3,7 +3,7 @@
 use legation_language::model::Retry;
 use legation_language::{Value, canonical};
 
-use super::lease::{check_lease, end_lease};
+use super::lease::{call_back, check_lease, end_lease};
 use super::status::{is_idle, status};
 use super::{Caller, Closing, TaskFile, TaskState};
 use crate::journal::{Standing, StepState};
@@ -56,10 +56,11 @@ pub fn close(file: &mut TaskFile, caller: &Caller, operation: &str, body: &Value
             state,
             attempt: file.task.attempt,
             available_at: file.task.available_at,
-            incident: file.task.incident,
+            incident: file.task.incident(),
         });
     }
     end_lease(file, caller.arrived_at);
+    file.task.ended_lease = None;
 }
 
 fn closing_digest(operation: &str, body: &Value) -> String {
@@ -142,15 +143,15 @@ pub fn new_attempt(file: &mut TaskFile, now: i64) {
 }
 
 /// An operator's retry after an incident: counts start anew, and so does the conversation unless something of it
-/// is unsettled (D33). Answers whether a new attempt began.
+/// is unsettled or another incident holds the task (D33). Answers whether a new attempt began.
 ///
 /// # Errors
-/// `OUTCOME_UNKNOWN` (409) while a person must say whether a write was performed.
-pub fn retry(file: &mut TaskFile, now: i64) -> Result<bool, Rejection> {
+/// `OUTCOME_UNKNOWN` (409) when this incident asks a person whether a write was performed.
+pub fn retry(file: &mut TaskFile, incident: u32, now: i64) -> Result<bool, Rejection> {
     if file
         .steps
         .iter()
-        .any(|step| step.state == StepState::OutcomeUnknown)
+        .any(|step| step.state == StepState::OutcomeUnknown && step.incident == Some(incident))
     {
         return Err(Rejection::conflict(
             "OUTCOME_UNKNOWN",
@@ -158,12 +159,12 @@ pub fn retry(file: &mut TaskFile, now: i64) -> Result<bool, Rejection> {
         )
         .hint("resolve the incident as performed or not performed"));
     }
-    file.task.incident = None;
+    file.task.incidents.remove(&incident);
     file.task.tries = 0;
     file.task.expiries = 0;
     file.task.deferrals = 0;
     file.task.available_at = None;
-    let fresh = file.steps.iter().all(|step| step.is_settled());
+    let fresh = file.task.incidents.is_empty() && file.steps.iter().all(|step| step.is_settled());
     if fresh {
         new_attempt(file, now);
     }
@@ -215,6 +216,7 @@ pub fn park(file: &mut TaskFile, caller: &Caller, now: i64) -> Result<Parked, Re
         return Ok(Parked::Parked(state));
     }
     if file.task.news || !is_idle(file) {
+        call_back(file, caller);
         file.task.news = false;
         return Ok(Parked::News(status(file, now)));
     }

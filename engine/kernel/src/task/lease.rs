@@ -24,10 +24,10 @@ pub fn check_lease(file: &TaskFile, caller: &Caller) -> Result<(), Rejection> {
                 .hint("stop working on it; nothing that is sent now counts"),
         );
     }
-    let live = task
-        .lease
-        .as_ref()
-        .filter(|lease| lease.until > caller.arrived_at && !gave_back(file));
+    let lease = task.lease.as_ref().filter(|_| !gave_back(file));
+    let live = lease
+        .or_else(|| ended(task))
+        .filter(|lease| lease.until > caller.arrived_at);
     let Some(lease) = live else {
         return Err(expired(task));
     };
@@ -42,6 +42,20 @@ pub fn check_lease(file: &TaskFile, caller: &Caller) -> Result<(), Rejection> {
         && caller.worker == lease.worker
         && caller.credential == lease.credential;
     if same { Ok(()) } else { Err(not_owned(task)) }
+}
+
+/// The lease that the engine or an operator ended, while nobody took the task since.
+fn ended(task: &Task) -> Option<&Lease> {
+    let newest = |lease: &&Lease| task.lease.is_none() && lease.number == task.lease_no;
+    task.ended_lease.as_ref().filter(newest)
+}
+
+/// Gives a call that counts by its arrival its lease back as it was: what it is granted needs one. An expired one is
+/// declared lost again when it is due.
+pub(crate) fn call_back(file: &mut TaskFile, caller: &Caller) {
+    if ended(&file.task).is_some() && check_lease(file, caller).is_ok() {
+        file.task.lease = file.task.ended_lease.take();
+    }
 }
 
 fn expired(task: &Task) -> Rejection {
@@ -78,6 +92,7 @@ pub fn take(task: &mut Task, worker: &str, credential: &str, random: &str, durat
         until: now.saturating_add(duration_ms),
         duration_ms,
     });
+    task.ended_lease = None;
     task.available_at = None;
     task.parked = false;
     task.news = false;
@@ -89,6 +104,7 @@ pub fn take(task: &mut Task, worker: &str, credential: &str, random: &str, durat
 /// As [`check_lease`].
 pub fn heartbeat(file: &mut TaskFile, caller: &Caller, duration_ms: i64, now: i64) -> Result<i64, Rejection> {
     check_lease(file, caller)?;
+    call_back(file, caller);
     let Some(lease) = &mut file.task.lease else {
         return Err(expired(&file.task));
     };
@@ -99,7 +115,14 @@ pub fn heartbeat(file: &mut TaskFile, caller: &Caller, duration_ms: i64, now: i6
 
 /// An operator takes the lease back. Counts nothing.
 pub fn unlock(file: &mut TaskFile, now: i64) {
+    let ended = file.task.lease.clone().filter(|_| !gave_back(file));
     end_lease(file, now);
+    if file.task.lease.is_none() {
+        file.task.ended_lease = ended.map(|lease| Lease {
+            until: lease.until.min(now),
+            ..lease
+        });
+    }
 }
 
 /// Ends a lease. While an unkeyed write is in doubt the lease stays as an expired one: its result may still come,
@@ -135,10 +158,12 @@ pub fn lapse(file: &mut TaskFile, now: i64, numbers: &mut u32, out: &mut Vec<Eff
         return LapseOutcome::NotDue;
     }
     let last = is_last_expiry(file);
-    if !gave_back(file) {
+    let gave_back = gave_back(file);
+    let lease = file.task.lease.take();
+    if !gave_back {
         file.task.expiries += 1;
+        file.task.ended_lease = lease;
     }
-    file.task.lease = None;
     file.task.news = false;
     let doubtful: Vec<usize> = (0..file.steps.len())
         .filter(|at| file.steps[*at].is_in_doubt())
@@ -187,6 +212,6 @@ pub(crate) fn hold(
         message,
         created_at: now,
     })));
-    file.task.incident = Some(local);
+    file.task.incidents.insert(local);
     local
 }

@@ -7,6 +7,7 @@ mod output;
 mod retire;
 mod status;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,7 @@ pub use closing::{
     new_attempt, open_closing, park, release, retry,
 };
 pub use lease::{LapseOutcome, MAX_EXPIRIES, check_lease, heartbeat, lapse, take, unlock};
-pub(crate) use lease::{end_lease, hold};
+pub(crate) use lease::{call_back, end_lease, hold};
 pub use output::{Completion, MAX_INVALID_OUTPUTS, check_complete, invalid_output};
 pub use retire::{RetiredWork, retire};
 pub(crate) use status::is_idle;
@@ -50,6 +51,10 @@ pub struct Task {
     pub lease_no: u32,
     /// The live or expired lease; None when it was given back, taken back or never given.
     pub lease: Option<Lease>,
+    /// The newest lease when the engine or an operator ended it: calls that arrived before still count, unless
+    /// somebody took the task since (core §2).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_lease: Option<Lease>,
     /// Back-off or deferral: not leased before this time (epoch ms).
     pub available_at: Option<i64>,
     /// True between a park and the next opening.
@@ -61,8 +66,10 @@ pub struct Task {
     /// Completions of this attempt refused with `INVALID_OUTPUT`.
     pub invalid_outputs: u32,
     pub retired: Option<Retired>,
-    /// Local number of the incident that holds this task.
-    pub incident: Option<u32>,
+    /// Local numbers of all incidents that hold this task, those about writes in doubt included: it goes on when
+    /// none is left.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub incidents: BTreeSet<u32>,
     /// The last closing call and its answer, for repeats.
     pub closing: Option<Closing>,
     /// `sha256(task id)`: equal over leases and attempts (D46b).
@@ -160,6 +167,14 @@ pub struct Caller {
     pub lease: Option<(u32, String)>,
     /// When the call arrived: a lease is judged by this, not by the time of the batch.
     pub arrived_at: i64,
+}
+
+impl Task {
+    /// The newest of the incidents that hold it: the one to show where there is room for one.
+    #[must_use]
+    pub fn incident(&self) -> Option<u32> {
+        self.incidents.last().copied()
+    }
 }
 
 impl TaskFile {

@@ -28,7 +28,7 @@ pub fn retire(
     if file.task.retired.is_some() {
         return work;
     }
-    close_incident(file, cause, out);
+    close_incidents(file, cause, out);
     for at in 0..file.steps.len() {
         if !file.steps[at].is_settled() {
             let child = end_step(file, at, cause, now, numbers, out);
@@ -38,6 +38,7 @@ pub fn retire(
     let task = &mut file.task;
     task.retired = Some(Retired { outcome, at: now });
     task.lease = None;
+    task.ended_lease = None;
     task.available_at = None;
     task.parked = false;
     task.news = false;
@@ -128,20 +129,20 @@ fn renew_as_notice(
     declare_unknown(file, at, true, cause, now, numbers, out);
 }
 
-/// Closes an incident that holds the task as a whole; those about single steps end with their steps.
-fn close_incident(file: &mut TaskFile, cause: &str, out: &mut Vec<Effect>) {
-    let Some(local) = file.task.incident.take() else {
-        return;
-    };
-    if file
-        .steps
-        .iter()
-        .all(|step| step.incident != Some(local) || step.is_settled())
-    {
-        out.push(Effect::CloseIncident {
-            id: file.task.id.instance().incident(local),
-            by: "engine".to_owned(),
-            resolution: cause.to_owned(),
-        });
+/// Closes the incidents that hold the task as a whole; those about single steps end with their steps.
+fn close_incidents(file: &mut TaskFile, cause: &str, out: &mut Vec<Effect>) {
+    let instance = file.task.id.instance();
+    for local in std::mem::take(&mut file.task.incidents) {
+        if file
+            .steps
+            .iter()
+            .all(|step| step.incident != Some(local) || step.is_settled())
+        {
+            out.push(Effect::CloseIncident {
+                id: instance.incident(local),
+                by: "engine".to_owned(),
+                resolution: cause.to_owned(),
+            });
+        }
     }
 }

@@ -47,7 +47,7 @@ pub fn status(file: &TaskFile, now: i64) -> TaskState {
             TaskOutcome::Cancelled => TaskState::Cancelled,
         };
     }
-    if task.incident.is_some() {
+    if !task.incidents.is_empty() {
         return TaskState::Incident;
     }
     if task.lease.as_ref().is_some_and(|lease| lease.until > now) {
@@ -130,7 +130,7 @@ pub(crate) fn is_idle(file: &TaskFile) -> bool {
 #[must_use]
 pub fn claimable_at(file: &TaskFile) -> Option<i64> {
     let task = &file.task;
-    if task.retired.is_some() || task.incident.is_some() || is_idle(file) || lapse_at(file).is_some() {
+    if task.retired.is_some() || !task.incidents.is_empty() || is_idle(file) || lapse_at(file).is_some() {
         return None;
     }
     let free = task.available_at.unwrap_or(task.created_at);

@@ -65,7 +65,7 @@ pub fn check(before: &[Arc<Step>], bench: &Bench) {
         .any(|step| step.standing() == Standing::Waiting);
     assert!(
         task.retired.is_some()
-            || task.incident.is_some()
+            || !task.incidents.is_empty()
             || waits
             || task::claimable_at(&bench.file).is_some()
             || task::lapse_at(&bench.file).is_some(),

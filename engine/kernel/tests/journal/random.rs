@@ -301,8 +301,8 @@ impl World {
             }
             Act::Lapse => drop(bench.lapse()),
             Act::Retry => {
-                if bench.file.task.incident.is_some() && bench.file.task.retired.is_none() {
-                    drop(task::retry(&mut bench.file, now));
+                if let (Some(incident), None) = (bench.file.task.incident(), &bench.file.task.retired) {
+                    drop(task::retry(&mut bench.file, incident, now));
                 }
             }
             Act::Park { caller } => {

@@ -129,7 +129,7 @@ fn an_incident_about_an_unknown_outcome_becomes_a_notice() {
             .any(|effect| matches!(effect, Effect::CloseIncident { id, .. } if *id == first))
     );
     assert!(bench.incidents()[1].notice);
-    assert_eq!(bench.file.task.incident, None);
+    assert!(bench.file.task.incidents.is_empty());
 }
 
 #[test]
@@ -155,4 +155,45 @@ fn nothing_moves_a_step_of_a_retired_task() {
         journal::Settled::Ignored
     );
     assert_eq!(bench.file, file);
+}
+
+/// Core §3: a known outcome is never thrown away: what a read or a turn brought after its task had ended is kept.
+#[test]
+fn what_a_read_or_a_turn_brought_after_the_end_is_kept_and_shown() {
+    let turn = Value::map([("text", "paid for")]);
+    for (step, result) in [
+        (
+            tool(1, "crm/get_customer", Value::map([("id", 1)])),
+            Value::from("Ada"),
+        ),
+        (model(1), turn),
+        (checkpoint(1, false), Value::from(7)),
+    ] {
+        let mut bench = Bench::new();
+        let caller = bench.lease("w1");
+        bench.send(&caller, step.clone()).unwrap();
+        retire(&mut bench);
+        assert_eq!(bench.state(1), StepState::Failed);
+        for _ in 0..2 {
+            let answer = bench.send(&caller, done(step.clone(), result.clone())).unwrap();
+            assert_eq!((answer.live, answer.steps[0].state), (false, StepState::Failed));
+        }
+        let kept = bench.step(1).late_result.clone().unwrap();
+        assert_eq!(bench.payloads.get(&kept.digest), Ok(&result));
+        bench
+            .send(&caller, done(step.clone(), Value::from("another")))
+            .unwrap();
+        assert_eq!(bench.step(1).late_result.as_ref(), Some(&kept), "the first stays");
+        assert_eq!(
+            (bench.step(1).result.clone(), bench.step(1).code.as_deref()),
+            (None, Some("WORK_RETIRED"))
+        );
+        assert_eq!(bench.code(&caller, model(2)), "WORK_RETIRED");
+        let mut stranger = caller.clone();
+        stranger.lease = Some((9, "r9".to_owned()));
+        assert_eq!(
+            bench.code(&stranger, done(step, Value::from("a stranger's"))),
+            "WORK_RETIRED"
+        );
+    }
 }

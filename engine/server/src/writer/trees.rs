@@ -12,7 +12,7 @@ use legation_kernel::task::{Lease, Task, TaskFile};
 use legation_kernel::work::Tree;
 use legation_language::Value;
 use legation_store::external_tasks::ExternalTaskRow;
-use legation_store::payloads::{PayloadRow, PayloadKey};
+use legation_store::payloads::{PayloadKey, PayloadRow};
 use legation_store::roots::RootRow;
 use legation_store::{Conn, Error, Key, Result, Tx, external_tasks, instances, payloads, steps};
 
@@ -47,7 +47,14 @@ pub(super) struct TaskRow {
 
 impl Loaded {
     pub(super) fn new(root: RootRow, key: Option<DataKey>, fresh: bool) -> Self {
-        Self { root, key, tree: Tree::default(), rows: HashMap::new(), fresh, used: 0 }
+        Self {
+            root,
+            key,
+            tree: Tree::default(),
+            rows: HashMap::new(),
+            fresh,
+            used: 0,
+        }
     }
 
     /// Whether the task is in memory, with its steps.
@@ -65,7 +72,11 @@ impl Loaded {
     /// Takes a task's row over; steps that are in memory stay, since steps only change under the root's lock.
     pub(super) fn take_row(&mut self, row: &ExternalTaskRow) -> Result<()> {
         let id = TaskId(row.id.clone());
-        if self.rows.get(&id).is_some_and(|known| known.revision == row.revision) {
+        if self
+            .rows
+            .get(&id)
+            .is_some_and(|known| known.revision == row.revision)
+        {
             return Ok(());
         }
         let file = self.tree.tasks.get(&id);
@@ -79,7 +90,13 @@ impl Loaded {
             None => task_of(row)?,
         };
         let steps = file.map(|file| file.steps.clone()).unwrap_or_default();
-        self.rows.insert(id.clone(), TaskRow { revision: row.revision, position: row.position });
+        self.rows.insert(
+            id.clone(),
+            TaskRow {
+                revision: row.revision,
+                position: row.position,
+            },
+        );
         self.tree.tasks.insert(id, Arc::new(TaskFile { task, steps }));
         Ok(())
     }
@@ -93,6 +110,7 @@ pub(super) fn task_of(row: &ExternalTaskRow) -> Result<Task> {
 fn with_lease(mut task: Task, row: &ExternalTaskRow) -> Task {
     if row.lease_no as u32 > task.lease_no {
         // A lease that was taken since the task was written: what `task::take` does to the rest of it.
+        task.ended_lease = None;
         task.available_at = None;
         task.parked = false;
         task.news = false;
@@ -114,7 +132,10 @@ fn with_lease(mut task: Task, row: &ExternalTaskRow) -> Task {
 }
 
 pub(super) fn parse<T: serde::de::DeserializeOwned>(table: &'static str, id: &str, text: &str) -> Result<T> {
-    serde_json::from_str(text).map_err(|error| Error::Corrupt { table, id: format!("{id}: {error}") })
+    serde_json::from_str(text).map_err(|error| Error::Corrupt {
+        table,
+        id: format!("{id}: {error}"),
+    })
 }
 
 /// The cache of one writer.
@@ -183,7 +204,11 @@ pub(super) async fn load_instances(
 ) -> Result<()> {
     let missing: Vec<Key> = ids
         .iter()
-        .filter(|id| trees.get(id.root()).is_some_and(|loaded| !loaded.tree.instances.contains_key(id)))
+        .filter(|id| {
+            trees
+                .get(id.root())
+                .is_some_and(|loaded| !loaded.tree.instances.contains_key(id))
+        })
         .map(|id| Key::new(id.root(), id.as_str()))
         .collect();
     if missing.is_empty() {
@@ -192,7 +217,10 @@ pub(super) async fn load_instances(
     for row in instances::get_many(conn, &missing).await? {
         let instance: Instance = parse("instances", &row.id, &row.snapshot)?;
         if let Some(loaded) = trees.get_mut(&row.root) {
-            loaded.tree.instances.insert(instance.id.clone(), Arc::new(instance));
+            loaded
+                .tree
+                .instances
+                .insert(instance.id.clone(), Arc::new(instance));
         }
     }
     Ok(())
@@ -206,14 +234,21 @@ pub(super) async fn load_tasks(
     ids: &HashSet<TaskId>,
     refresh: bool,
 ) -> Result<()> {
-    let known = |id: &TaskId| trees.get(id.root()).is_some_and(|loaded| loaded.tree.tasks.contains_key(id));
+    let known = |id: &TaskId| {
+        trees
+            .get(id.root())
+            .is_some_and(|loaded| loaded.tree.tasks.contains_key(id))
+    };
     let without_steps: Vec<Key> = ids
         .iter()
         .filter(|id| trees.contains_key(id.root()) && !known(id))
         .map(|id| Key::new(id.root(), id.as_str()))
         .collect();
     let keys: Vec<Key> = if refresh {
-        ids.iter().filter(|id| trees.contains_key(id.root())).map(|id| Key::new(id.root(), id.as_str())).collect()
+        ids.iter()
+            .filter(|id| trees.contains_key(id.root()))
+            .map(|id| Key::new(id.root(), id.as_str()))
+            .collect()
     } else {
         without_steps.clone()
     };
@@ -245,18 +280,27 @@ pub(super) async fn load_tasks(
 
 /// Loads one instance of a tree, if it exists.
 pub(super) async fn load_instance(conn: &mut Conn, loaded: &mut Loaded, id: &InstanceId) -> Result<()> {
-    lend(loaded, async |batch| load_instances(conn, batch, &HashSet::from([id.clone()])).await).await
+    lend(loaded, async |batch| {
+        load_instances(conn, batch, &HashSet::from([id.clone()])).await
+    })
+    .await
 }
 
 /// Loads one task of a tree with its steps, if it exists.
 pub(super) async fn load_task(tx: &mut Tx, loaded: &mut Loaded, id: &TaskId) -> Result<()> {
-    lend(loaded, async |batch| load_tasks(tx, batch, &HashSet::from([id.clone()]), false).await).await
+    lend(loaded, async |batch| {
+        load_tasks(tx, batch, &HashSet::from([id.clone()]), false).await
+    })
+    .await
 }
 
 /// Loads every instance and task of a tree that is not over.
 pub(super) async fn load_open(tx: &mut Tx, loaded: &mut Loaded, refresh: bool) -> Result<()> {
     let root = loaded.root.id.clone();
-    let open = instances::list_tree(tx, &root).await?.into_iter().filter(|row| row.ended_at.is_none());
+    let open = instances::list_tree(tx, &root)
+        .await?
+        .into_iter()
+        .filter(|row| row.ended_at.is_none());
     let instances: HashSet<InstanceId> = open.map(|row| InstanceId(row.id)).collect();
     let open = external_tasks::list_open(tx, &root).await?;
     let tasks: HashSet<TaskId> = open.into_iter().map(|row| TaskId(row.id)).collect();
@@ -288,7 +332,9 @@ pub type Payload = (String, Value);
 
 /// Loads one payload of a tree by digest, whoever owns it.
 pub(super) async fn load_payload(conn: &mut Conn, loaded: &mut Loaded, digest: &str) -> Result<bool> {
-    let Some(row) = payloads::find(conn, &loaded.root.id, digest).await? else { return Ok(false) };
+    let Some(row) = payloads::find(conn, &loaded.root.id, digest).await? else {
+        return Ok(false);
+    };
     let (digest, value) = decrypt(loaded.key.as_ref(), &row)?;
     loaded.tree.payloads.insert(digest, value);
     Ok(true)
@@ -298,7 +344,11 @@ pub(super) async fn load_payload(conn: &mut Conn, loaded: &mut Loaded, digest: &
 ///
 /// # Errors
 /// The store's; `Corrupt` when the bytes cannot be decrypted.
-pub async fn read_payloads(shared: &Shared, conn: &mut Conn, keys: &[PayloadKey]) -> Result<HashMap<String, Value>> {
+pub async fn read_payloads(
+    shared: &Shared,
+    conn: &mut Conn,
+    keys: &[PayloadKey],
+) -> Result<HashMap<String, Value>> {
     let mut values = HashMap::new();
     let mut data_keys: HashMap<String, Option<DataKey>> = HashMap::new();
     for row in payloads::get_many(conn, keys).await? {
@@ -322,7 +372,10 @@ pub(super) fn unwrap_key(shared: &Shared, root: &RootRow) -> Result<Option<DataK
             .master
             .unwrap(&root.id, wrapped)
             .map(Some)
-            .map_err(|error| Error::Corrupt { table: "roots", id: format!("{}: {error}", root.id) }),
+            .map_err(|error| Error::Corrupt {
+                table: "roots",
+                id: format!("{}: {error}", root.id),
+            }),
     }
 }
 
@@ -333,7 +386,10 @@ pub(super) fn place(root: &str, owner: &str, digest: &str) -> String {
 }
 
 fn decrypt(key: Option<&DataKey>, row: &PayloadRow) -> Result<Payload> {
-    let corrupt = |what: String| Error::Corrupt { table: "payloads", id: format!("{}/{}: {what}", row.owner, row.digest) };
+    let corrupt = |what: String| Error::Corrupt {
+        table: "payloads",
+        id: format!("{}/{}: {what}", row.owner, row.digest),
+    };
     let plain = match (key, &row.nonce) {
         (Some(key), Some(nonce)) => key
             .decrypt(nonce, &row.body, &place(&row.root, &row.owner, &row.digest))
@@ -363,7 +419,10 @@ mod tests {
             ended_at: None,
         };
         let mut loaded = Loaded::new(root, None, false);
-        loaded.tree.payloads.insert("digest".to_owned(), Value::from(text));
+        loaded
+            .tree
+            .payloads
+            .insert("digest".to_owned(), Value::from(text));
         loaded
     }
 
@@ -375,7 +434,14 @@ mod tests {
             trees.put(tree(format!("r{number}"), &text));
             assert!(trees.bytes <= MOST_BYTES);
         }
-        assert!(trees.remove("r299").expect("kept").tree.payloads.contains("digest"));
+        assert!(
+            trees
+                .remove("r299")
+                .expect("kept")
+                .tree
+                .payloads
+                .contains("digest")
+        );
         assert!(!trees.remove("r0").expect("kept").tree.payloads.contains("digest"));
         for number in 1..299 {
             trees.remove(&format!("r{number}"));

@@ -212,7 +212,7 @@ async fn work(view: &View<'_>, read: &mut Conn, token: &Token, file: &TaskFile) 
             out.push(line("WORKER", text, token.entered_at, later, task.id.0.clone()));
         }
         TaskState::Incident => {
-            let number = task.incident.map(|number| view.instance.id.incident(number));
+            let number = task.incident().map(|number| view.instance.id.incident(number));
             if let Some(number) = number {
                 let row = incidents::get(read, view.instance.id.root(), &number).await?;
                 let why = row
