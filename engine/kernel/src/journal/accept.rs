@@ -54,6 +54,8 @@ pub(super) fn delivery(
             Ok(Delivery::NotMine)
         }
         StepState::OutcomeUnknown => Ok(Delivery::TooLate),
+        // Its task ended while it ran: what it cost and brought is kept, though nothing goes on with it.
+        StepState::Failed if step.code.as_deref() == Some("WORK_RETIRED") => Ok(Delivery::TooLate),
         _ if mine => Ok(Delivery::NotMine),
         _ => Ok(Delivery::TooLate),
     }
