@@ -1,35 +1,47 @@
-# Five commands; `make help` says what each does. Every target says what it is doing while it does it.
+# `make help` says what each command does. Every target says what it is doing while it does it.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 export CARGO_TERM_COLOR ?= auto
+NPM_CI := npm ci --no-progress --no-audit --no-fund
+# Whether everything that the web app's lock file asks for is there; the program shows which kind was fetched.
+fetched = [ -x studio/node_modules/.bin/$(1) ] && [ ! studio/package-lock.json -nt studio/node_modules/.package-lock.json ]
 
-.PHONY: help demo studio screenshots dev test verify bench npm postgres faketime tools
+.NOTPARALLEL:
+.PHONY: help demo studio screenshots dev test verify bench npm postgres faketime web browser tools
 
 help:
 	@echo "make demo     the refund story on real processes; Ctrl-C ends it. DEMO_ONCE=1 runs it through and exits"
 	@echo "make dev      build, then \`legation dev\` on examples/refund (DIR=… for another project)"
 	@echo "make test     fetch what the tests need and run them all, on SQLite and PostgreSQL (SEEDS=n for more seeds)"
 	@echo "make verify   format, lints, docs, licences, unused dependencies; no tests"
-	@echo "make studio   build the web app into the engine (demo does it; \`cargo build\` alone works without)"
-	@echo "make screenshots  every screen of the web app, light, dark and narrow (needs chromium)"
 	@echo "make bench    measure on SQLite and PostgreSQL"
+	@echo "make studio   build the web app for the engine (demo and test do it; \`cargo build\` alone works without)"
+	@echo "make web      only the tests of the web app; make browser: the demo story in chromium, against what is built"
+	@echo "make screenshots  every screen of the web app, light, dark and narrow (needs chromium)"
 
 # The demo runs without the web app too, so a failing build of it only says so.
 demo:
 	@$(MAKE) --no-print-directory studio || echo "   the web app could not be built; the demo goes on without it"
 	@node examples/demo/main.mjs
 
+# Built again when a source of it has changed; what it was built from is told by a checksum beside it, because copies
+# and checkouts do not keep times.
 studio:
-	@if [ ! -f studio/dist/index.html ] && command -v npm >/dev/null; then \
-		echo "== building the web app (npm, once)"; \
-		npm ci --omit=dev --no-progress --no-audit --no-fund --prefix studio && npm run build --prefix studio; fi 2>&1
+	@command -v npm >/dev/null || { echo "   npm is missing, so the web app is not built"; exit 0; }; \
+	from="$$(cd studio && find src public index.html package-lock.json vite.config.ts -type f ! -name '*.test.ts' ! -name '*.d.ts' \
+		| LC_ALL=C sort | xargs cat | cksum)"; \
+	if [ "$$(cat studio/dist/.built-from 2>/dev/null)" = "$$from" ]; then exit 0; fi; \
+	exec 2>&1; echo "== building the web app (npm)"; \
+	$(call fetched,vite) || $(NPM_CI) --omit=dev --prefix studio; \
+	npm run build --prefix studio; echo "$$from" > studio/dist/.built-from
 
-screenshots:
+screenshots: studio
 	@echo "== screenshots of every screen"
-	@npm ci --no-progress --no-audit --no-fund --prefix studio && npm run build --prefix studio && npm run screenshots --prefix studio
+	@$(call fetched,vitest) || $(NPM_CI) --prefix studio
+	@npm run screenshots --prefix studio
 
 dev:
 	@echo "== building the engine and the agent worker"
@@ -37,16 +49,40 @@ dev:
 	@echo "== legation dev $(or $(DIR),examples/refund)"
 	@exec $(TARGET)/debug/legation dev $(or $(DIR),examples/refund)
 
-# Building the tests builds the binaries and examples that the end-to-end tests start.
-test: npm postgres faketime
+# Building the tests builds the binaries and examples that the end-to-end tests start. Where PostgreSQL differs, a test
+# asks for both; the tests of the API ask for neither, so they run a second time.
+test: npm postgres faketime web
 	@echo "== building every test of the workspace (some minutes when cold)"
 	@$(CARGO) test --workspace --no-run
 	@echo "== running them"
 	@$(CARGO) test --workspace --no-fail-fast
+	@echo "== the tests of the API again, on PostgreSQL"
+	@LEGATION_TEST_DATABASE=postgres $(CARGO) test -p legation-server --test api
+	@$(MAKE) --no-print-directory browser
+	@echo "test: ok"
+
+web:
+	@echo "== the web app: types, logic, size"
+	@$(call fetched,vitest) || $(NPM_CI) --prefix studio
+	@$(MAKE) --no-print-directory studio
+	@npm run check --silent --prefix studio
+	@npm test --silent --prefix studio
+	@npm run size --silent --prefix studio
+
+# The demo story in a browser, against the binaries of the tests. Nobody has to have a browser: without one it is skipped.
+browser:
+	@echo "== the demo story in a browser"
+	@chromium="$${CHROMIUM:-/usr/bin/chromium}"; \
+	if [ ! -x "$$chromium" ] && [ -z "$${CHROMIUM:-}" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "   no chromium; installing Debian's package"; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } || true; \
+	fi; \
+	if [ -x "$$chromium" ]; then $(call fetched,vitest) || $(NPM_CI) --prefix studio; npm run e2e --silent --prefix studio; \
+	else echo "   SKIPPED: $$chromium is missing. Install it with: sudo apt-get install chromium, or name another in CHROMIUM"; fi
 
 npm:
 	@echo "== fetching the tool servers that the tests talk to (npm)"
-	@command -v npm >/dev/null || { echo "npm is missing: install Node 20 or later"; exit 1; }
+	@command -v npm >/dev/null || { echo "npm is missing: install Node 20.19 or later"; exit 1; }
 	@if cmp -s tests/package-lock.json tests/node_modules/.lock-installed; then echo "   already there"; \
 	else npm ci --prefix tests --no-progress && cp tests/package-lock.json tests/node_modules/.lock-installed; fi
 
