@@ -99,6 +99,16 @@ pub struct Incident {
     pub code: String,
     pub message: String,
     pub created_at: i64,
+    /// The durable command that it holds.
+    pub held: Option<Held>,
+}
+
+/// The row of a durable command that could not be carried out: it is held until somebody retries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    Mailbox(String),
+    Timer(String),
 }
 
 /// A durable command to another aggregate of the tree, run right after the commit and after a crash.

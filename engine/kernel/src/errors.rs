@@ -63,72 +63,60 @@ impl Moves<'_, '_> {
     /// Ends what a token waits for: tasks are retired with their steps, children cancelled, timers disarmed,
     /// human tasks and incidents closed.
     pub(crate) fn interrupt(&mut self, token: u32, cause: &str) -> Result<(), Stop> {
-        let Some(state) = self.token(token).map(|token| token.state.clone()) else { return Ok(()) };
+        for child in self.let_go(token, cause)? {
+            self.cancel_child(child, cause)?;
+        }
+        Ok(())
+    }
+
+    /// Ends what a token waits for but the children, which it answers.
+    pub(crate) fn let_go(&mut self, token: u32, cause: &str) -> Result<Vec<u32>, Stop> {
+        let Some(state) = self.token(token).map(|token| token.state.clone()) else { return Ok(Vec::new()) };
         match state {
-            TokenState::Ready | TokenState::Waiting(Wait::Join) => Ok(()),
-            TokenState::Waiting(Wait::Task { task }) => self.retire_task(task, TaskOutcome::Cancelled, cause),
-            TokenState::Waiting(Wait::Human { human }) => {
-                self.withdraw_human(human);
-                Ok(())
-            }
+            TokenState::Ready | TokenState::Waiting(Wait::Join) => {}
+            TokenState::Waiting(Wait::Task { task }) => return self.end_task(task, TaskOutcome::Cancelled, cause),
+            TokenState::Waiting(Wait::Human { human }) => self.withdraw_human(human),
             TokenState::Waiting(Wait::Timer { timer }) => {
                 let id = self.instance().id.timer(timer);
                 self.effect(Effect::DisarmTimer { id });
-                Ok(())
             }
-            TokenState::Waiting(Wait::Child { child }) => self.cancel_child(child, cause),
+            TokenState::Waiting(Wait::Child { child }) => return Ok(vec![child]),
             TokenState::Stuck(stuck) => {
                 let id = self.instance().id.incident(stuck.incident);
                 self.effect(Effect::CloseIncident { id, by: "engine".to_owned(), resolution: cause.to_owned() });
-                Ok(())
             }
         }
+        Ok(Vec::new())
     }
 
     /// Ends an external task of this instance with all its open steps, and cancels the children they started.
     pub(crate) fn retire_task(&mut self, task: u32, outcome: TaskOutcome, cause: &str) -> Result<(), Stop> {
+        for child in self.end_task(task, outcome, cause)? {
+            self.cancel_child(child, cause)?;
+        }
+        Ok(())
+    }
+
+    /// Ends an external task with all its open steps, and answers the children that they started.
+    fn end_task(&mut self, task: u32, outcome: TaskOutcome, cause: &str) -> Result<Vec<u32>, Stop> {
         let id = self.instance().id.task(task);
         let now = self.now();
         let mut numbers = self.numbers();
         let mut out = Vec::new();
         let file = self.work.task_mut(&id)?;
         if file.task.retired.is_some() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let retired = retire(file, outcome, cause, now, &mut numbers, &mut out);
         self.set_numbers(numbers);
         self.effects(out);
-        for child in retired.children {
-            if let Some(local) = crate::ids::local_of(child.as_str()) {
-                self.cancel_child(local, cause)?;
-            }
-        }
         let outcome = match outcome {
             TaskOutcome::Completed => "COMPLETED",
             TaskOutcome::Failed => "FAILED",
             TaskOutcome::Cancelled => "CANCELLED",
         };
         self.emit(Event::TaskEnded { task, outcome: outcome.to_owned(), code: None });
-        Ok(())
-    }
-
-    /// Cancels a running child with a recorded reason (D19, D69). A child that is already over stays as it is:
-    /// its result will be ignored and recorded.
-    pub(crate) fn cancel_child(&mut self, child: u32, cause: &str) -> Result<(), Stop> {
-        if !self.instance().children.contains_key(&child) {
-            return Ok(());
-        }
-        let id = self.instance().id.child(child);
-        if self.work.instance(&id)?.is_over() {
-            return Ok(());
-        }
-        let reason = format!("parent: {cause}");
-        let status = self.work.with(&id, |m| {
-            m.cancel(&reason)?;
-            Ok(m.instance().status)
-        })?;
-        self.emit(Event::ChildEnded { child, status });
-        Ok(())
+        Ok(retired.children.iter().filter_map(|child| crate::ids::local_of(child.as_str())).collect())
     }
 }
 

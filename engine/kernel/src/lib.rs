@@ -5,6 +5,7 @@ pub mod commands;
 pub mod content;
 pub mod dates;
 pub mod effect;
+mod ending;
 mod errors;
 pub mod expr;
 pub mod ids;

@@ -401,6 +401,7 @@ impl<'w, 'a> Moves<'w, 'a> {
             code: code.to_owned(),
             message,
             created_at: self.now(),
+            held: None,
         };
         self.effect(Effect::OpenIncident(Box::new(incident)));
     }

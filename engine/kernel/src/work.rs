@@ -45,6 +45,8 @@ pub struct Env<'a> {
     /// Node transitions of one command, in all the instances that it moves; the rest follows as
     /// [`crate::effect::Mail::Continue`].
     pub budget: u32,
+    /// Instances that end in one command when a tree is cancelled, from the leaves up; the rest follows likewise.
+    pub ends: u32,
 }
 
 /// An instance while a command works on it.
@@ -77,13 +79,23 @@ pub struct Work<'a> {
     pub(crate) effects: Vec<Effect>,
     /// Node transitions that are left of the budget.
     pub(crate) left: u32,
+    /// Instances that may still end.
+    pub(crate) ends_left: u32,
 }
 
 impl<'a> Work<'a> {
     #[must_use]
     pub fn new(tree: &'a Tree, payloads: &'a mut Payloads, env: &'a Env<'a>) -> Self {
-        let left = env.budget;
-        Self { tree, payloads, env, instances: BTreeMap::new(), tasks: BTreeMap::new(), effects: Vec::new(), left }
+        Self {
+            tree,
+            payloads,
+            env,
+            instances: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            effects: Vec::new(),
+            left: env.budget,
+            ends_left: env.ends.max(1),
+        }
     }
 
     /// Ends the command: instances that changed count one revision up.

@@ -185,6 +185,7 @@ fn unblock(world: &mut World) -> bool {
 fn run(yaml: &str, amount: u32, choices: &[u32], budget: u32, cancel_at: Option<usize>) -> World {
     let mut world = World::new(&[("child.process.yaml", CHILD), ("p.process.yaml", yaml)]);
     world.budget = budget;
+    world.ends = budget;
     world.start("p", &[("amount", Value::from(i64::from(amount)))]);
     for (place, choice) in choices.iter().enumerate() {
         if cancel_at == Some(place) && !world.status().is_over() {
@@ -224,8 +225,9 @@ proptest! {
         amount in 0_u32..20,
         choices in prop::collection::vec(any::<u32>(), 0..60),
         cancel_at in prop::option::of(0_usize..60),
+        budget in prop_oneof![Just(1_u32), Just(1_000)],
     ) {
-        let world = run(&process(&blocks), amount, &choices, 1_000, cancel_at);
+        let world = run(&process(&blocks), amount, &choices, budget, cancel_at);
         world.check();
     }
 

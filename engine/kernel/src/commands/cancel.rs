@@ -2,8 +2,6 @@
 
 use super::Answer;
 use crate::ids::InstanceId;
-use crate::instance::{Event, Status};
-use crate::moves::Moves;
 use crate::rejection::Stop;
 use crate::work::Work;
 
@@ -17,12 +15,4 @@ pub(super) fn run(work: &mut Work<'_>, instance: &InstanceId, reason: &str) -> R
         Ok(m.instance().status)
     })?;
     Ok(Answer::Ended { status })
-}
-
-impl Moves<'_, '_> {
-    /// Takes every token off with what it waits for; children first, in the same transaction.
-    pub(crate) fn cancel(&mut self, reason: &str) -> Result<(), Stop> {
-        self.emit(Event::InstanceEnding { reason: reason.to_owned() });
-        self.end_all(Status::Cancelled, Some(reason.to_owned()), None, None)
-    }
 }

@@ -21,13 +21,19 @@ pub(super) fn run(work: &mut Work<'_>, child_id: &InstanceId) -> Result<Answer, 
         return Ok(Answer::Nothing);
     }
     let local = ids::local_of(child_id.as_str()).unwrap_or_default();
-    let waited_for = {
+    let (known, running, ending) = {
         let instance = work.instance(&parent.instance)?;
-        !instance.is_over() && instance.children.contains_key(&local)
+        (instance.children.contains_key(&local), !instance.is_over(), instance.is_ending())
     };
-    if !waited_for {
+    if !known {
+        return Ok(Answer::Nothing);
+    }
+    if !running || ending {
         return work.with(&parent.instance, |m| {
-            m.emit(Event::ChildResultIgnored { child: local, status: child.status });
+            ignore(m, local, child.status);
+            if running && ending {
+                m.go_on_ending()?;
+            }
             Ok(Answer::Done)
         });
     }
@@ -50,7 +56,8 @@ pub(super) fn run(work: &mut Work<'_>, child_id: &InstanceId) -> Result<Answer, 
                     .token(*token)
                     .is_some_and(|token| token.state == TokenState::Waiting(Wait::Child { child: local }));
                 if !waits {
-                    m.emit(Event::ChildResultIgnored { child: local, status: child.status });
+                    ignore(m, local, child.status);
+                    nodes::advance(m)?;
                     return Ok(Answer::Done);
                 }
                 m.emit(Event::ChildEnded { child: local, status: child.status });
@@ -62,17 +69,27 @@ pub(super) fn run(work: &mut Work<'_>, child_id: &InstanceId) -> Result<Answer, 
             let end = journal_end(work, &child, &parent.instance, &parent.node)?;
             work.with(&parent.instance, |m| {
                 let settled = journal::settle_child(m, task, child_id, &end)?;
-                let event = if settled {
-                    Event::ChildEnded { child: local, status: child.status }
+                if settled {
+                    m.emit(Event::ChildEnded { child: local, status: child.status });
+                    journal::start_queued(m, task)?;
                 } else {
-                    Event::ChildResultIgnored { child: local, status: child.status }
-                };
-                m.emit(event);
-                journal::start_queued(m, task)?;
+                    ignore(m, local, child.status);
+                    nodes::advance(m)?;
+                }
                 Ok(Answer::Done)
             })
         }
     }
+}
+
+/// Nobody waits for it any more (D21). A child that was cancelled has no result that could be ignored.
+fn ignore(m: &mut Moves<'_, '_>, child: u32, status: Status) {
+    m.emit(match status {
+        Status::Cancelled => Event::ChildEnded { child, status },
+        Status::Running | Status::Cancelling | Status::Compensating | Status::Completed | Status::Failed => {
+            Event::ChildResultIgnored { child, status }
+        }
+    });
 }
 
 impl Moves<'_, '_> {

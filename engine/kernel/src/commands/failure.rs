@@ -120,6 +120,7 @@ fn hold(m: &mut Moves<'_, '_>, id: &TaskId, code: &str, message: Option<&str>) -
         code: shown.to_owned(),
         message: text,
         created_at: m.now(),
+        held: None,
     };
     m.effect(Effect::OpenIncident(Box::new(incident)));
     Ok(())

@@ -26,8 +26,9 @@ pub(super) fn retry(work: &mut Work<'_>, target: &IncidentTarget) -> Result<Answ
             TokenState::Stuck(stuck) if stuck.incident == local => Some((*token, stuck.resume.clone())),
             _ => None,
         });
-        let Some((token, resume)) = stuck else { return Err(not_open(target).into()) };
         close(m, target, "retried");
+        // Without a token it holds a durable command, which the shell runs again.
+        let Some((token, resume)) = stuck else { return Ok(Answer::Done) };
         m.emit(Event::TokenReady { token });
         match resume {
             Resume::Enter => nodes::advance(m)?,

@@ -3,6 +3,7 @@
 mod cancel;
 mod child_done;
 mod complete;
+mod durable;
 mod error;
 mod failure;
 mod human;
@@ -17,13 +18,16 @@ use std::collections::BTreeMap;
 
 use legation_language::Value;
 
-use crate::ids::{InstanceId, TaskId};
+use crate::effect::Held;
+use crate::ending::stop_below;
+use crate::ids::{InstanceId, TaskId, owner_of};
 use crate::instance::Status;
 use crate::journal::{Record, Recorded};
 use crate::rejection::Stop;
 use crate::task::{self, Caller, TaskState, Waiting};
 use crate::work::Work;
 
+pub use durable::DURABLE_COMMAND_FAILED;
 pub use human::Person;
 
 /// A command to one tree.
@@ -43,6 +47,10 @@ pub enum Command {
     FireTimer { timer: String },
     ChildDone { child: InstanceId },
     Continue { instance: InstanceId },
+    /// A durable command for this instance failed too often: an incident holds its row.
+    GiveUp { instance: InstanceId, held: Held, message: String },
+    /// A durable command for this instance that nobody can read.
+    Unreadable { instance: InstanceId },
     Lapse { task: TaskId },
     Cancel { instance: InstanceId, reason: String },
     RetryIncident { target: IncidentTarget },
@@ -124,7 +132,10 @@ impl Command {
             Self::Decide { human, .. } | Self::CompleteHuman { human, .. } => crate::ids::root_of(human),
             Self::FireTimer { timer } => crate::ids::root_of(timer),
             Self::ChildDone { child } => child.root(),
-            Self::Continue { instance } | Self::Cancel { instance, .. } => instance.root(),
+            Self::Continue { instance }
+            | Self::GiveUp { instance, .. }
+            | Self::Unreadable { instance }
+            | Self::Cancel { instance, .. } => instance.root(),
             Self::RetryIncident { target } | Self::ResolveIncident { target, .. } => target.instance.root(),
         }
     }
@@ -149,6 +160,8 @@ impl Command {
             | Self::FireTimer { .. }
             | Self::ChildDone { .. }
             | Self::Continue { .. }
+            | Self::GiveUp { .. }
+            | Self::Unreadable { .. }
             | Self::Cancel { .. } => None,
         }
     }
@@ -159,7 +172,10 @@ impl Command {
         match self {
             Self::Start(_) => None,
             Self::ChildDone { child } => Some(child.clone()),
-            Self::Continue { instance } | Self::Cancel { instance, .. } => Some(instance.clone()),
+            Self::Continue { instance }
+            | Self::GiveUp { instance, .. }
+            | Self::Unreadable { instance }
+            | Self::Cancel { instance, .. } => Some(instance.clone()),
             Self::RetryIncident { target } | Self::ResolveIncident { target, .. } => Some(target.instance.clone()),
             Self::CompleteHuman { human, .. } => crate::ids::owner_of(human),
             Self::FireTimer { timer } => crate::ids::owner_of(timer),
@@ -182,6 +198,13 @@ impl Command {
 /// # Errors
 /// A refusal, or what has to be loaded first.
 pub fn execute(work: &mut Work<'_>, command: &Command) -> Result<Answer, Stop> {
+    let moved = match command {
+        Command::ChildDone { child } => owner_of(child.as_str()),
+        other => other.instance(),
+    };
+    if let Some(instance) = moved {
+        stop_below(work, &instance)?;
+    }
     match command {
         Command::Start(start) => start::run(work, start),
         Command::Complete { task, caller, completion } => complete::run(work, task, caller, completion),
@@ -201,6 +224,8 @@ pub fn execute(work: &mut Work<'_>, command: &Command) -> Result<Answer, Stop> {
         Command::FireTimer { timer } => timer::run(work, timer),
         Command::ChildDone { child } => child_done::run(work, child),
         Command::Continue { instance } => timer::go_on(work, instance),
+        Command::GiveUp { instance, held, message } => durable::give_up(work, instance, held, message),
+        Command::Unreadable { instance } => Err(durable::unreadable(instance)),
         Command::Lapse { task } => lapse::run(work, task),
         Command::Cancel { instance, reason } => cancel::run(work, instance, reason),
         Command::RetryIncident { target } => incident::retry(work, target),

@@ -1,4 +1,4 @@
-//! A timer fires; or READY tokens go on after the budget of an earlier command was used up.
+//! A timer fires; or READY tokens, or the end of a tree, go on after the budget of an earlier command was used up.
 
 use super::Answer;
 use crate::effect::{Effect, Incident};
@@ -44,7 +44,11 @@ pub(super) fn run(work: &mut Work<'_>, timer: &str) -> Result<Answer, Stop> {
 
 pub(super) fn go_on(work: &mut Work<'_>, instance: &InstanceId) -> Result<Answer, Stop> {
     work.with(instance, |m| {
-        nodes::advance(m)?;
+        if m.instance().is_ending() {
+            m.go_on_ending()?;
+        } else {
+            nodes::advance(m)?;
+        }
         Ok(Answer::Done)
     })
 }
@@ -74,6 +78,7 @@ fn alarm(m: &mut Moves<'_, '_>, token: u32) -> Result<(), Stop> {
         code: "NOT_STARTED".to_owned(),
         message: format!("node {node}: no worker took the task of topic {topic} within its start_within"),
         created_at: m.now(),
+        held: None,
     };
     m.effect(Effect::OpenIncident(Box::new(notice)));
     Ok(())

@@ -33,6 +33,7 @@ pub(crate) fn apply_started(started: &Started, at: i64) -> Instance {
         version: started.version,
         status: Status::Running,
         suspended: false,
+        ending: None,
         reason: None,
         error: None,
         business_key: started.business_key.clone(),
@@ -164,13 +165,15 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
         Event::NumbersTaken { next } => taken(instance, next.saturating_sub(1)),
         Event::Sealed => instance.sealed = true,
         Event::ClosingRendered { message } => instance.message = Some(message.clone()),
-        Event::InstanceEnding { reason } => {
+        Event::InstanceEnding { reason, into } => {
             instance.status = Status::Cancelling;
             instance.reason = Some(reason.clone());
+            instance.ending.clone_from(into);
         }
         Event::InstanceEnded { status, reason, error, message } => {
             instance.status = *status;
             instance.ended_at = Some(at);
+            instance.ending = None;
             instance.error.clone_from(error);
             instance.message.clone_from(message);
             if reason.is_some() {

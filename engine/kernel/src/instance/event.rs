@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Child, Failure, Parent, Source, Status, Stuck, Variable, Wait};
+use super::{Child, Ending, Failure, Parent, Source, Status, Stuck, Variable, Wait};
 use crate::content::Content;
 use crate::ids::InstanceId;
 
@@ -49,7 +49,12 @@ pub enum Event {
     Sealed,
     /// An end's `closing`, rendered; it crosses to the caller when the instance completes.
     ClosingRendered { message: Content },
-    InstanceEnding { reason: String },
+    /// Nothing of it moves any more; it is over when nothing below it runs. `into` says how it ends unless cancelled.
+    InstanceEnding {
+        reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        into: Option<Box<Ending>>,
+    },
     InstanceEnded { status: Status, reason: Option<String>, error: Option<Failure>, message: Option<Content> },
 }
 

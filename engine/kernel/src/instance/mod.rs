@@ -29,6 +29,9 @@ pub struct Instance {
     pub status: Status,
     #[serde(default)]
     pub suspended: bool,
+    /// CANCELLING: what it ends as when nothing below it runs any more; None: CANCELLED.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ending: Option<Box<Ending>>,
     /// Why it was cancelled or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -100,6 +103,12 @@ impl Instance {
         self.status.is_over()
     }
 
+    /// Whether it is ending, and waits only for what ends below it.
+    #[must_use]
+    pub fn is_ending(&self) -> bool {
+        self.status == Status::Cancelling
+    }
+
     /// The token that waits for this external task.
     #[must_use]
     pub fn token_of_task(&self, task: u32) -> Option<u32> {
@@ -143,6 +152,16 @@ impl Status {
             Self::Cancelled => "CANCELLED",
         }
     }
+}
+
+/// How an instance ends that still waits for the end of what runs below it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    pub status: Status,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Content>,
 }
 
 /// A code with its finer word.

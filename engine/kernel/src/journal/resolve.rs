@@ -44,6 +44,7 @@ pub(crate) fn declare_unknown(
         code: "OUTCOME_UNKNOWN".to_owned(),
         message,
         created_at: now,
+        held: None,
     })));
     if !notice {
         file.task.incidents.insert(local);

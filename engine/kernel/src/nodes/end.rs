@@ -8,7 +8,6 @@ use legation_language::model::{End, Node};
 use legation_language::types;
 
 use super::NodeType;
-use crate::effect::{Effect, Mail};
 use crate::expr::{Budget, render};
 use crate::instance::{Event, Failure, Status};
 use crate::moves::{Moves, Trouble};
@@ -78,9 +77,10 @@ impl crate::expr::Scope for Names<'_> {
 
 const UNWRITTEN: &str = "nothing on the way to this end wrote it";
 
-/// Ends the instance when no token is left. A root must have set its declared outputs; a child gives null.
+/// Ends the instance when no token is left and nothing below it is still ending. A root must have set its declared
+/// outputs; a child gives null.
 pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
-    if !m.instance().tokens.is_empty() || m.instance().is_over() {
+    if !m.instance().tokens.is_empty() || m.instance().is_over() || m.has_running_child()? {
         return Ok(());
     }
     let definition = m.definition.clone();
@@ -105,27 +105,4 @@ pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
     }
     let message = m.instance().message.clone();
     m.end_all(Status::Completed, None, None, message)
-}
-
-impl Moves<'_, '_> {
-    /// Ends the instance: every token is taken off with what it waits for, and a parent is told.
-    pub(crate) fn end_all(
-        &mut self,
-        status: Status,
-        reason: Option<String>,
-        error: Option<Failure>,
-        message: Option<crate::content::Content>,
-    ) -> Result<(), Stop> {
-        let cause = reason.clone().unwrap_or_else(|| "the instance ended".to_owned());
-        let tokens: Vec<u32> = self.instance().tokens.keys().copied().collect();
-        for token in tokens {
-            self.interrupt(token, &cause)?;
-            self.end_token(token);
-        }
-        self.emit(Event::InstanceEnded { status, reason, error, message });
-        if self.instance().parent.is_some() {
-            self.effect(Effect::Mail(Mail::ChildDone { child: self.id() }));
-        }
-        Ok(())
-    }
 }

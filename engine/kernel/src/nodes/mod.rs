@@ -114,7 +114,7 @@ pub(crate) fn resume(m: &mut Moves<'_, '_>, token: u32, signal: Signal) -> Resul
 pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
     let definition = m.definition.clone();
     loop {
-        if m.instance().is_over() {
+        if m.instance().is_over() || m.instance().is_ending() {
             return Ok(());
         }
         let Some((token, node_id)) = m.ready() else {

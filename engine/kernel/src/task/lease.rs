@@ -211,6 +211,7 @@ pub(crate) fn hold(
         code: code.to_owned(),
         message,
         created_at: now,
+        held: None,
     })));
     file.task.incidents.insert(local);
     local

@@ -37,6 +37,7 @@ pub struct World {
     pub tree: Tree,
     pub now: i64,
     pub budget: u32,
+    pub ends: u32,
     pub mail: VecDeque<Mail>,
     /// Armed timers: id to due time.
     pub timers: BTreeMap<String, i64>,
@@ -74,6 +75,7 @@ impl World {
             tree: Tree::default(),
             now: 1_000_000,
             budget: 1_000,
+            ends: 200,
             mail: VecDeque::new(),
             timers: BTreeMap::new(),
             humans: BTreeMap::new(),
@@ -101,6 +103,7 @@ impl World {
             traceparent: None,
             max_depth: 4,
             budget: self.budget,
+            ends: self.ends,
         };
         // As after a restart: payloads are loaded one by one, and only those that an effect stored.
         let mut payloads = Payloads::default();
@@ -295,8 +298,13 @@ impl World {
                 assert_eq!(running.count(), 0, "running children of {id}");
                 let open = self.tree.tasks.values().filter(|f| f.task.id.instance() == *id && f.task.retired.is_none());
                 assert_eq!(open.count(), 0, "open tasks of {id}");
+            } else if instance.is_ending() {
+                assert!(instance.tokens.is_empty() && instance.timers.is_empty(), "{id} ends and still waits");
+                assert!(instance.humans.is_empty() && instance.incidents.is_empty(), "{id} ends and is still open");
+                assert!(!instance.children.is_empty() || !self.mail.is_empty(), "{id} never ends");
             } else {
-                assert!(!instance.tokens.is_empty(), "{id} runs without a token");
+                let waits = !instance.tokens.is_empty() || !instance.children.is_empty();
+                assert!(waits, "{id} runs without a token");
             }
         }
         for id in self.timers.keys() {
