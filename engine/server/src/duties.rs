@@ -49,7 +49,10 @@ async fn due_loop(app: App) {
             again(&app, wake.take_all());
             all_at = now + SWEEP_MS;
         }
-        let next = wake.next_due().unwrap_or(all_at).clamp(now + 1, all_at.max(now + 1));
+        let next = wake
+            .next_due()
+            .unwrap_or(all_at)
+            .clamp(now + 1, all_at.max(now + 1));
         tokio::select! {
             () = app.clock().sleep_until(next) => {}
             () = wake.due.notified() => {}
@@ -82,7 +85,9 @@ async fn sweep(app: &App, now: i64) -> Result<bool> {
     let fired = timers::due(&mut read, now, MOST).await?;
     let mail = mailbox::due(&mut read, now, MOST).await?;
     let lapsed = external_tasks::lapsed(&mut read, now, MOST).await?;
-    let more = [fired.len(), mail.len(), lapsed.len()].iter().any(|count| *count as i64 == MOST);
+    let more = [fired.len(), mail.len(), lapsed.len()]
+        .iter()
+        .any(|count| *count as i64 == MOST);
     for row in &fired {
         app.writer().send(writer::from_timer(shared, row));
     }
@@ -155,7 +160,14 @@ fn take_hints(app: &App, lines: &[String]) {
         .filter_map(|line| line.split_once('\t'))
         .map(|(project, topic)| ((project.to_owned(), topic.to_owned()), usize::MAX))
         .collect();
-    again(app, if lines.is_empty() { wake.take_all() } else { wake.take(&topics) });
+    again(
+        app,
+        if lines.is_empty() {
+            wake.take_all()
+        } else {
+            wake.take(&topics)
+        },
+    );
     wake.committed.send_modify(|count| *count += 1);
 }
 
@@ -174,7 +186,11 @@ async fn tell(app: App) {
             .map(|(project, topic)| format!("{project}\t{topic}"))
             .collect();
         // An empty hint still says that something was committed, for streams that follow the history.
-        let lines = if lines.is_empty() { vec!["\t".to_owned()] } else { lines };
+        let lines = if lines.is_empty() {
+            vec!["\t".to_owned()]
+        } else {
+            lines
+        };
         if let Err(error) = app.db().notify(&lines).await {
             info!(%error, "a hint was lost; the sweep makes up for it");
         }

@@ -49,7 +49,16 @@ impl Wake {
     #[must_use]
     pub fn epoch(&self, project: &str, topics: &[String]) -> u64 {
         let waiting = self.lock();
-        topics.iter().map(|topic| waiting.epochs.get(&(project.to_owned(), topic.clone())).copied().unwrap_or(0)).sum()
+        topics
+            .iter()
+            .map(|topic| {
+                waiting
+                    .epochs
+                    .get(&(project.to_owned(), topic.clone()))
+                    .copied()
+                    .unwrap_or(0)
+            })
+            .sum()
     }
 
     /// Lets a poll wait; gives it back when work opened since it looked.
@@ -59,7 +68,13 @@ impl Wake {
             .request
             .topics
             .iter()
-            .map(|topic| waiting.epochs.get(&(poll.request.project.clone(), topic.clone())).copied().unwrap_or(0))
+            .map(|topic| {
+                waiting
+                    .epochs
+                    .get(&(poll.request.project.clone(), topic.clone()))
+                    .copied()
+                    .unwrap_or(0)
+            })
             .sum();
         if now != poll.epoch {
             return Some(poll);
@@ -103,7 +118,11 @@ impl Wake {
     /// Every waiting poll, for the sweep.
     pub fn take_all(&self) -> Vec<FetchJob> {
         let mut waiting = self.lock();
-        waiting.polls.drain(..).filter(|poll| !poll.reply.is_closed()).collect()
+        waiting
+            .polls
+            .drain(..)
+            .filter(|poll| !poll.reply.is_closed())
+            .collect()
     }
 
     /// Remembers topics to be told to other engines, after the commit.
@@ -116,7 +135,11 @@ impl Wake {
 
     /// The topics to tell.
     pub fn take_hints(&self) -> Vec<Topic> {
-        self.hints.lock().unwrap_or_else(PoisonError::into_inner).drain().collect()
+        self.hints
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .drain()
+            .collect()
     }
 
     /// How many polls wait.
@@ -139,7 +162,12 @@ impl Wake {
     /// The next time that something is due.
     #[must_use]
     pub fn next_due(&self) -> Option<i64> {
-        self.due_at.lock().unwrap_or_else(PoisonError::into_inner).keys().next().copied()
+        self.due_at
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .keys()
+            .next()
+            .copied()
     }
 
     /// Forgets the times up to `now`, and gives the topics that open by now.

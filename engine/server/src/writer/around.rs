@@ -14,9 +14,16 @@ use super::{CommandJob, Failure, Origin};
 /// After an unknown commit: commands that have their history row are done, and keep the answer they were given.
 pub(super) async fn recognise(tx: &mut Tx, members: &mut [Member]) -> Result<(), Error> {
     let ids: Vec<String> = members.iter().map(|member| member.job.id.clone()).collect();
-    let found: HashSet<String> =
-        history::find_commands(tx, &ids).await?.into_iter().map(|row| row.command_id).collect();
-    info!(asked = ids.len(), found = found.len(), "looked for commands of an unknown commit");
+    let found: HashSet<String> = history::find_commands(tx, &ids)
+        .await?
+        .into_iter()
+        .map(|row| row.command_id)
+        .collect();
+    info!(
+        asked = ids.len(),
+        found = found.len(),
+        "looked for commands of an unknown commit"
+    );
     for member in members {
         member.done = found.contains(&member.job.id);
         member.postponed &= !member.done;
@@ -32,8 +39,13 @@ pub(super) async fn recognise(tx: &mut Tx, members: &mut [Member]) -> Result<(),
 pub(super) async fn reserve(tx: &mut Tx, members: &mut [Member], now: i64) -> Result<(), Error> {
     let mut rows = Vec::new();
     let mut seen = HashSet::new();
-    for member in members.iter_mut().filter(|member| member.answer.is_none() && !member.postponed) {
-        let Some(row) = idempotency_row(&member.job, now) else { continue };
+    for member in members
+        .iter_mut()
+        .filter(|member| member.answer.is_none() && !member.postponed)
+    {
+        let Some(row) = idempotency_row(&member.job, now) else {
+            continue;
+        };
         if seen.insert((row.principal.clone(), row.operation.clone(), row.key.clone())) {
             rows.push(row);
         } else {
@@ -44,17 +56,38 @@ pub(super) async fn reserve(tx: &mut Tx, members: &mut [Member], now: i64) -> Re
     if rows.is_empty() {
         return Ok(());
     }
-    rows.sort_by(|a, b| (&a.project, &a.principal, &a.operation, &a.key).cmp(&(&b.project, &b.principal, &b.operation, &b.key)));
+    rows.sort_by(|a, b| {
+        (&a.project, &a.principal, &a.operation, &a.key).cmp(&(
+            &b.project,
+            &b.principal,
+            &b.operation,
+            &b.key,
+        ))
+    });
     for existing in idempotency::reserve(tx, &rows).await? {
         for member in members.iter_mut().filter(|member| !member.postponed) {
-            let Some(asked) = &member.job.idempotency else { continue };
-            if asked.key != existing.key || asked.principal != existing.principal || asked.operation != existing.operation {
+            let Some(asked) = &member.job.idempotency else {
+                continue;
+            };
+            if asked.key != existing.key
+                || asked.principal != existing.principal
+                || asked.operation != existing.operation
+            {
                 continue;
             }
-            member.answer = Some(Err(match (asked.body_hash == existing.body_hash, existing.status, &existing.answer) {
-                (true, Some(status), Some(body)) => Failure::Answered { status: status as u16, body: body.clone() },
-                _ => Failure::IdempotencyConflict,
-            }));
+            member.answer = Some(Err(
+                match (
+                    asked.body_hash == existing.body_hash,
+                    existing.status,
+                    &existing.answer,
+                ) {
+                    (true, Some(status), Some(body)) => Failure::Answered {
+                        status: status as u16,
+                        body: body.clone(),
+                    },
+                    _ => Failure::IdempotencyConflict,
+                },
+            ));
         }
     }
     Ok(())
@@ -79,7 +112,10 @@ pub(super) async fn finish_idempotency(tx: &mut Tx, members: &[Member], now: i64
     let mut done = Vec::new();
     let mut freed = Vec::new();
     for member in members.iter().filter(|member| !member.postponed && !member.done) {
-        let (Some(mut row), Some(asked)) = (idempotency_row(&member.job, now), &member.job.idempotency) else { continue };
+        let (Some(mut row), Some(asked)) = (idempotency_row(&member.job, now), &member.job.idempotency)
+        else {
+            continue;
+        };
         match &member.answer {
             Some(Ok(answer)) => {
                 let (status, body) = (asked.render)(answer);
@@ -114,10 +150,20 @@ pub(super) async fn take_origins(tx: &mut Tx, members: &mut [Member]) -> Result<
     }
     let mut taken: HashSet<Key> = HashSet::new();
     if !mail.is_empty() {
-        taken.extend(mailbox::take(tx, &mail).await?.into_iter().map(|row| Key::new(row.root, row.id)));
+        taken.extend(
+            mailbox::take(tx, &mail)
+                .await?
+                .into_iter()
+                .map(|row| Key::new(row.root, row.id)),
+        );
     }
     if !fired.is_empty() {
-        taken.extend(timers::take(tx, &fired).await?.into_iter().map(|row| Key::new(row.root, row.id)));
+        taken.extend(
+            timers::take(tx, &fired)
+                .await?
+                .into_iter()
+                .map(|row| Key::new(row.root, row.id)),
+        );
     }
     let took = !taken.is_empty();
     for member in members.iter_mut().filter(open) {
@@ -139,7 +185,10 @@ pub(super) async fn preload(
 ) -> Result<(), Error> {
     let mut instances = HashSet::new();
     let mut tasks = HashSet::new();
-    for member in members.iter().filter(|member| member.answer.is_none() && !member.postponed) {
+    for member in members
+        .iter()
+        .filter(|member| member.answer.is_none() && !member.postponed)
+    {
         instances.extend(member.job.command.instance());
         tasks.extend(member.job.command.task().cloned());
     }

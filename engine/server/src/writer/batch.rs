@@ -50,7 +50,12 @@ pub(super) struct Member {
 impl Member {
     fn new(mut job: Box<CommandJob>) -> Self {
         let answer = job.doubt.take();
-        Self { job, answer, postponed: false, done: false }
+        Self {
+            job,
+            answer,
+            postponed: false,
+            done: false,
+        }
     }
 }
 
@@ -71,7 +76,9 @@ impl From<Error> for Broken {
         match error {
             Error::Retry(_) | Error::Conflict { .. } => Self::Again,
             Error::Connection(_) => Self::Away(error),
-            Error::Full(_) | Error::Corrupt { .. } | Error::Database(_) | Error::Setup(_) => Self::Refused(error),
+            Error::Full(_) | Error::Corrupt { .. } | Error::Database(_) | Error::Setup(_) => {
+                Self::Refused(error)
+            }
         }
     }
 }
@@ -194,7 +201,10 @@ impl WriterLoop {
                     }
                     let mut drawn = polls.drawn.into_iter();
                     for poll in polls.jobs {
-                        let alone = Polls { jobs: vec![poll], drawn: vec![drawn.next().flatten()] };
+                        let alone = Polls {
+                            jobs: vec![poll],
+                            drawn: vec![drawn.next().flatten()],
+                        };
                         Box::pin(self.settle(Vec::new(), alone, suspect)).await;
                     }
                     return;
@@ -238,7 +248,10 @@ impl WriterLoop {
         let took = take_origins(&mut tx, members).await?;
         preload(&mut tx, &mut batch, members, shared.db.dialect()).await?;
         let mut rows = Rows::default();
-        for member in members.iter_mut().filter(|member| member.answer.is_none() && !member.postponed) {
+        for member in members
+            .iter_mut()
+            .filter(|member| member.answer.is_none() && !member.postponed)
+        {
             let root = member.job.command.root().to_owned();
             let attempted = match batch.get_mut(&root) {
                 Some(loaded) => execute(&shared, &mut tx, loaded, &member.job, now).await?,
@@ -257,7 +270,10 @@ impl WriterLoop {
             {
                 // Its row stays: it is tried again, and seen by somebody in the end.
                 let id = format!("{}: {failure}", key.id);
-                return Err(Broken::Refused(Error::Corrupt { table: "durable command", id }));
+                return Err(Broken::Refused(Error::Corrupt {
+                    table: "durable command",
+                    id,
+                }));
             }
             if let (Some(loaded), Some(changes)) = (batch.get_mut(&root), attempted.changes) {
                 rows.take(&shared, loaded, changes, &told)?;
@@ -275,13 +291,17 @@ impl WriterLoop {
         let changed = !rows.is_empty();
         let written = rows.write(&mut tx, &mut batch, &told).await?;
         let stored = finish_idempotency(&mut tx, members, now).await?;
-        let claims = self.claim(&mut tx, &mut batch, polls, &written, now, suspect).await?;
+        let claims = self
+            .claim(&mut tx, &mut batch, polls, &written, now, suspect)
+            .await?;
         let any = changed || stored || took || claims.iter().any(|claimed| !claimed.is_empty());
         if any {
-            self.commit(tx, written.mail.len()).await.map_err(|error| match error {
-                Error::Connection(_) => Broken::Unknown(error),
-                error => Broken::from(error),
-            })?;
+            self.commit(tx, written.mail.len())
+                .await
+                .map_err(|error| match error {
+                    Error::Connection(_) => Broken::Unknown(error),
+                    error => Broken::from(error),
+                })?;
         } else {
             tx.rollback().await?;
         }
@@ -297,7 +317,9 @@ impl WriterLoop {
     }
 
     async fn commit(&self, tx: Tx, mail: usize) -> Result<(), Error> {
-        let Some(faults) = &self.shared.faults else { return tx.commit().await };
+        let Some(faults) = &self.shared.faults else {
+            return tx.commit().await;
+        };
         let lost = |Lost| Error::lost("a test broke it");
         faults.at(Moment::BeforeCommit).await.map_err(lost)?;
         tx.commit().await?;
@@ -317,7 +339,9 @@ impl WriterLoop {
             member.postponed = false;
             let root = member.job.command.root();
             if let legation_kernel::commands::Command::Start(_) = member.job.command {
-                batch.entry(root.to_owned()).or_insert_with(|| self.new_root(root, &member.job.project, now));
+                batch
+                    .entry(root.to_owned())
+                    .or_insert_with(|| self.new_root(root, &member.job.project, now));
             } else {
                 wanted.push(root.to_owned());
             }
@@ -416,7 +440,13 @@ impl WriterLoop {
                     }
                 }
                 let locked = !unlocked.contains(&row.root);
-                let known = |loaded: &&mut Loaded| if locked { loaded.has_task(&row) } else { loaded.has_task_before(&row) };
+                let known = |loaded: &&mut Loaded| {
+                    if locked {
+                        loaded.has_task(&row)
+                    } else {
+                        loaded.has_task_before(&row)
+                    }
+                };
                 // A task that is not in memory, or not as it is now, is left to be loaded with its steps.
                 let loaded = batch.get_mut(&row.root).filter(known);
                 if let Some(loaded) = loaded {
@@ -487,7 +517,10 @@ impl WriterLoop {
             return;
         }
         for claim in &claimed {
-            self.shared.wake.at(claim.row.locked_until.unwrap_or_default(), Some((claim.row.project.clone(), claim.row.topic.clone())));
+            self.shared.wake.at(
+                claim.row.locked_until.unwrap_or_default(),
+                Some((claim.row.project.clone(), claim.row.topic.clone())),
+            );
             if let Some(at) = claim.row.lapse_at {
                 self.shared.wake.at(at, None);
             }

@@ -35,20 +35,39 @@ pub fn from_mail(shared: &Shared, row: &MailboxRow) -> Option<CommandJob> {
         Mail::ChildDone { child } => Command::ChildDone { child },
         Mail::Continue { instance } => Command::Continue { instance },
     };
-    Some(job(shared, &row.project, command, Some(Origin::Mailbox(Key::new(&row.root, &row.id)))))
+    Some(job(
+        shared,
+        &row.project,
+        command,
+        Some(Origin::Mailbox(Key::new(&row.root, &row.id))),
+    ))
 }
 
 /// The command of a due timer.
 #[must_use]
 pub fn from_timer(shared: &Shared, row: &TimerRow) -> CommandJob {
-    let command = Command::FireTimer { timer: row.id.clone() };
-    job(shared, &row.project, command, Some(Origin::Timer(Key::new(&row.root, &row.id))))
+    let command = Command::FireTimer {
+        timer: row.id.clone(),
+    };
+    job(
+        shared,
+        &row.project,
+        command,
+        Some(Origin::Timer(Key::new(&row.root, &row.id))),
+    )
 }
 
 /// Declares a lease lost.
 #[must_use]
 pub fn lapse(shared: &Shared, row: &ExternalTaskRow) -> CommandJob {
-    job(shared, &row.project, Command::Lapse { task: TaskId(row.id.clone()) }, Some(Origin::Lapse))
+    job(
+        shared,
+        &row.project,
+        Command::Lapse {
+            task: TaskId(row.id.clone()),
+        },
+        Some(Origin::Lapse),
+    )
 }
 
 /// Gives back a lease whose caller has gone before the answer.
@@ -60,7 +79,12 @@ pub(super) fn hand_back(shared: &Shared, row: &ExternalTaskRow) -> CommandJob {
         arrived_at: shared.clock.now(),
     };
     let reason = Some("the worker's connection was gone before the answer".to_owned());
-    let command = Command::Release { task: TaskId(row.id.clone()), caller, after_ms: None, reason };
+    let command = Command::Release {
+        task: TaskId(row.id.clone()),
+        caller,
+        after_ms: None,
+        reason,
+    };
     job(shared, &row.project, command, None)
 }
 
@@ -119,25 +143,44 @@ async fn mail_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>>
     let Some(tries) = mailbox::count_try(tx, &key.root, &key.id, Some(now + AGAIN_MS)).await? else {
         return Ok(None);
     };
-    let Some(row) = mailbox::get(tx, &key.root, &key.id).await? else { return Ok(None) };
+    let Some(row) = mailbox::get(tx, &key.root, &key.id).await? else {
+        return Ok(None);
+    };
     if tries >= MOST_TRIES {
         mailbox::reschedule(tx, std::slice::from_ref(key), None).await?;
     }
     let instance = row.key.split(':').next().unwrap_or(&row.key).to_owned();
-    Ok(Some(Failed { project: row.project, instance, what: row.kind, tries, held: Held::Mailbox(row.id) }))
+    Ok(Some(Failed {
+        project: row.project,
+        instance,
+        what: row.kind,
+        tries,
+        held: Held::Mailbox(row.id),
+    }))
 }
 
 /// A timer's row is written anew, with its tries as body.
 async fn timer_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>> {
-    let Some(mut row) = timers::take(tx, std::slice::from_ref(key)).await?.pop() else { return Ok(None) };
+    let Some(mut row) = timers::take(tx, std::slice::from_ref(key)).await?.pop() else {
+        return Ok(None);
+    };
     let before: Tries = serde_json::from_str(&row.body).unwrap_or_default();
     let tries = before.tries + 1;
     row.body = json(&Tries { tries })?;
     row.due_at = now + AGAIN_MS;
     row.held = tries >= MOST_TRIES;
     timers::insert(tx, std::slice::from_ref(&row)).await?;
-    let what = row.node.clone().map_or_else(|| "a timer".to_owned(), |node| format!("the timer of node {node}"));
-    Ok(Some(Failed { project: row.project, instance: row.instance, what, tries, held: Held::Timer(row.id) }))
+    let what = row.node.clone().map_or_else(
+        || "a timer".to_owned(),
+        |node| format!("the timer of node {node}"),
+    );
+    Ok(Some(Failed {
+        project: row.project,
+        instance: row.instance,
+        what,
+        tries,
+        held: Held::Timer(row.id),
+    }))
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -159,7 +202,10 @@ fn incident(failed: &Failed, now: i64) -> Result<IncidentRow> {
         sequence: None,
         kind: "incident".to_owned(),
         code: FAILED.to_owned(),
-        message: format!("{} could not be carried out in {} tries", failed.what, failed.tries),
+        message: format!(
+            "{} could not be carried out in {} tries",
+            failed.what, failed.tries
+        ),
         state: "OPEN".to_owned(),
         created_at: now,
         resolved_at: None,
@@ -189,7 +235,8 @@ pub async fn run_again(shared: &Shared, mut incident: IncidentRow, by: &str) -> 
         }
         Held::Timer(id) => {
             let mut rows = timers::take(&mut tx, &[Key::new(root, id)]).await?;
-            rows.iter_mut().for_each(|row| (row.due_at, row.held) = (now, false));
+            rows.iter_mut()
+                .for_each(|row| (row.due_at, row.held) = (now, false));
             timers::insert(&mut tx, &rows).await?;
         }
     }
@@ -199,6 +246,8 @@ pub async fn run_again(shared: &Shared, mut incident: IncidentRow, by: &str) -> 
 }
 
 fn json<T: Serialize>(value: &T) -> Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| legation_store::Error::Corrupt { table: "incidents", id: error.to_string() })
+    serde_json::to_string(value).map_err(|error| legation_store::Error::Corrupt {
+        table: "incidents",
+        id: error.to_string(),
+    })
 }

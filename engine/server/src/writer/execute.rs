@@ -34,7 +34,10 @@ impl Attempted {
     }
 
     fn refused(rejection: Rejection) -> Self {
-        Self { answer: Err(Failure::Rejected(Box::new(rejection))), changes: None }
+        Self {
+            answer: Err(Failure::Rejected(Box::new(rejection))),
+            changes: None,
+        }
     }
 }
 
@@ -54,11 +57,19 @@ pub(super) async fn execute(
     for loads in 0..MOST_LOADS {
         let decided = decide(shared, loaded, job, now, jitter);
         let stop = match decided {
-            Ok(Ok((answer, changes))) => return Ok(Attempted { answer: Ok(answer), changes: Some(changes) }),
+            Ok(Ok((answer, changes))) => {
+                return Ok(Attempted {
+                    answer: Ok(answer),
+                    changes: Some(changes),
+                });
+            }
             Ok(Err(stop)) => stop,
             Err(_) => {
                 error!(root = %loaded.root.id, command = ?job.command.task(), "a command panicked");
-                return Ok(Attempted { answer: Err(Failure::Internal), changes: None });
+                return Ok(Attempted {
+                    answer: Err(Failure::Internal),
+                    changes: None,
+                });
             }
         };
         if loads == MANY_LOADS {
@@ -69,7 +80,10 @@ pub(super) async fn execute(
         }
     }
     error!(root = %loaded.root.id, "a command wanted more than it may load");
-    Ok(Attempted { answer: Err(Failure::Internal), changes: None })
+    Ok(Attempted {
+        answer: Err(Failure::Internal),
+        changes: None,
+    })
 }
 
 /// Decides on what is loaded.
@@ -107,7 +121,9 @@ fn decide(
 /// Times within an instance never go back (core §2, "Time").
 fn latest(loaded: &Loaded, job: &CommandJob) -> i64 {
     let instance = job.command.instance();
-    instance.and_then(|id| loaded.tree.instances.get(&id)).map_or(0, |instance| instance.updated_at)
+    instance
+        .and_then(|id| loaded.tree.instances.get(&id))
+        .map_or(0, |instance| instance.updated_at)
 }
 
 /// Loads what was missing; a refusal when it does not exist.
@@ -123,11 +139,13 @@ async fn load(
         Stop::Rejected(rejection) => Some(*rejection),
         Stop::MissingInstance(id) => {
             trees::load_instance(tx, loaded, &id).await?;
-            (!loaded.tree.instances.contains_key(&id)).then(|| Rejection::not_found(format!("no instance {id}")))
+            (!loaded.tree.instances.contains_key(&id))
+                .then(|| Rejection::not_found(format!("no instance {id}")))
         }
         Stop::MissingTask(id) => {
             trees::load_task(tx, loaded, &id).await?;
-            (!loaded.tree.tasks.contains_key(&id)).then(|| Rejection::not_found(format!("no external task {id}")))
+            (!loaded.tree.tasks.contains_key(&id))
+                .then(|| Rejection::not_found(format!("no external task {id}")))
         }
         Stop::MissingPayload(digest) => {
             if trees::load_payload(tx, loaded, &digest).await? {

@@ -72,11 +72,21 @@ pub(super) fn claimed(row: ExternalTaskRow, loaded: Option<(&Loaded, bool)>) -> 
     let id = TaskId(row.id.clone());
     let instance_id = InstanceId(row.instance.clone());
     let Some((loaded, locked)) = loaded else {
-        return Claimed { row, file: None, instance: None, payloads: HashMap::new() };
+        return Claimed {
+            row,
+            file: None,
+            instance: None,
+            payloads: HashMap::new(),
+        };
     };
     let file = loaded.tree.tasks.get(&id).cloned();
     let certain = locked || file.as_ref().is_some_and(|file| file.task.inputs.is_some());
-    let instance = loaded.tree.instances.get(&instance_id).filter(|_| certain).cloned();
+    let instance = loaded
+        .tree
+        .instances
+        .get(&instance_id)
+        .filter(|_| certain)
+        .cloned();
     let mut payloads = HashMap::new();
     let mut keep = |reference: &PayloadRef| {
         if let Ok(value) = loaded.tree.payloads.get(&reference.digest) {
@@ -100,5 +110,10 @@ pub(super) fn claimed(row: ExternalTaskRow, loaded: Option<(&Loaded, bool)>) -> 
             step.effective.iter().chain(&step.result).for_each(&mut keep);
         }
     }
-    Claimed { row, file, instance, payloads }
+    Claimed {
+        row,
+        file,
+        instance,
+        payloads,
+    }
 }

@@ -29,9 +29,10 @@ pub fn lane(command: &Command) -> Lane {
         | Command::Park { .. }
         | Command::Heartbeat { .. }
         | Command::Steps { .. } => Lane::Workers,
-        Command::FireTimer { .. } | Command::ChildDone { .. } | Command::Continue { .. } | Command::Lapse { .. } => {
-            Lane::Durable
-        }
+        Command::FireTimer { .. }
+        | Command::ChildDone { .. }
+        | Command::Continue { .. }
+        | Command::Lapse { .. } => Lane::Durable,
         Command::Start(_)
         | Command::Unlock { .. }
         | Command::Decide { .. }

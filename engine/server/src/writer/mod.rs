@@ -134,7 +134,10 @@ impl Writer {
             queues.push(sender);
             receivers.push(receiver);
         }
-        let writer = Self { queues: queues.into(), waiting };
+        let writer = Self {
+            queues: queues.into(),
+            waiting,
+        };
         let loops = receivers
             .into_iter()
             .map(|receiver| WriterLoop::new(shared.clone(), receiver, writer.clone()))
@@ -153,7 +156,9 @@ impl Writer {
             return Err(Failure::Busy);
         }
         self.send(job);
-        answer.await.unwrap_or(Err(Failure::Unavailable("the engine is stopping".to_owned())))
+        answer
+            .await
+            .unwrap_or(Err(Failure::Unavailable("the engine is stopping".to_owned())))
     }
 
     /// Queues a command that nobody waits for.
@@ -196,12 +201,15 @@ impl Writer {
     }
 
     fn taken(&self, count: usize) {
-        self.waiting.fetch_sub(count, std::sync::atomic::Ordering::Relaxed);
+        self.waiting
+            .fetch_sub(count, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Commands of one root go to one writer.
     fn place(&self, key: &str) -> usize {
-        let sum = key.bytes().fold(0_usize, |sum, byte| sum.wrapping_mul(31).wrapping_add(usize::from(byte)));
+        let sum = key.bytes().fold(0_usize, |sum, byte| {
+            sum.wrapping_mul(31).wrapping_add(usize::from(byte))
+        });
         sum % self.queues.len()
     }
 }

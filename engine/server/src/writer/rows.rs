@@ -19,7 +19,9 @@ use legation_store::steps::StepRow;
 use legation_store::tasks::TaskRow;
 use legation_store::timers::TimerRow;
 use legation_store::{Key, Result, Tx};
-use legation_store::{external_tasks, history, incidents, instances, mailbox, payloads, steps, tasks, timers};
+use legation_store::{
+    external_tasks, history, incidents, instances, mailbox, payloads, steps, tasks, timers,
+};
 
 use super::Shared;
 use super::trees::{Loaded, place};
@@ -57,7 +59,13 @@ pub(super) struct Told<'a> {
 
 impl Rows {
     /// Takes the changes of one command into the batch and into the tree in memory.
-    pub(super) fn take(&mut self, shared: &Shared, loaded: &mut Loaded, changes: Changes, told: &Told<'_>) -> Result<()> {
+    pub(super) fn take(
+        &mut self,
+        shared: &Shared,
+        loaded: &mut Loaded,
+        changes: Changes,
+        told: &Told<'_>,
+    ) -> Result<()> {
         if changes.instances.is_empty() && changes.tasks.is_empty() && changes.effects.is_empty() {
             return Ok(());
         }
@@ -82,7 +90,10 @@ impl Rows {
             if instance.id.is_root() && instance.is_over() {
                 loaded.root.ended_at = instance.ended_at;
             }
-            loaded.tree.instances.insert(instance.id.clone(), Arc::new(instance));
+            loaded
+                .tree
+                .instances
+                .insert(instance.id.clone(), Arc::new(instance));
         }
         for (file, fresh) in changes.tasks {
             let id = file.task.id.clone();
@@ -90,7 +101,8 @@ impl Rows {
             for step in &file.steps {
                 let same = known.and_then(|known| known.step(step.attempt, step.sequence));
                 if !same.is_some_and(|same| std::ptr::eq(same, step.as_ref())) {
-                    self.steps.insert((id.clone(), step.attempt, step.sequence), step.clone());
+                    self.steps
+                        .insert((id.clone(), step.attempt, step.sequence), step.clone());
                 }
             }
             self.tasks.entry(id.clone()).or_insert(fresh);
@@ -116,11 +128,20 @@ impl Rows {
                     }
                     None => (None, None, plain.into_bytes()),
                 };
-                let row = PayloadRow { root: root.clone(), owner: new.owner.clone(), digest: new.digest.clone(), size, key_id, nonce, body };
+                let row = PayloadRow {
+                    root: root.clone(),
+                    owner: new.owner.clone(),
+                    digest: new.digest.clone(),
+                    size,
+                    key_id,
+                    nonce,
+                    body,
+                };
                 self.payloads.entry((new.owner, new.digest)).or_insert(row);
             }
             Effect::ArmTimer(timer) => {
-                self.new_timers.insert(timer.id.clone(), timer_row(root, told.project, &timer));
+                self.new_timers
+                    .insert(timer.id.clone(), timer_row(root, told.project, &timer));
             }
             Effect::DisarmTimer { id } => {
                 if self.new_timers.remove(&id).is_none() {
@@ -128,14 +149,16 @@ impl Rows {
                 }
             }
             Effect::OpenHuman(human) => {
-                self.new_humans.insert(human.id.clone(), human_row(root, told.project, &human)?);
+                self.new_humans
+                    .insert(human.id.clone(), human_row(root, told.project, &human)?);
             }
             Effect::CloseHuman(end) => match self.new_humans.get_mut(&end.id) {
                 Some(row) => end_human(row, &end),
                 None => self.ended_humans.push(end),
             },
             Effect::OpenIncident(incident) => {
-                self.new_incidents.insert(incident.id.clone(), incident_row(root, told.project, &incident)?);
+                self.new_incidents
+                    .insert(incident.id.clone(), incident_row(root, told.project, &incident)?);
             }
             Effect::CloseIncident { id, by, resolution } => match self.new_incidents.get_mut(&id) {
                 Some(row) => end_incident(row, &by, &resolution, told.now)?,
@@ -153,11 +176,16 @@ impl Rows {
         trees: &mut HashMap<String, Loaded>,
         told: &Told<'_>,
     ) -> Result<Written> {
-        let mut written = Written { changed: !self.is_empty(), ..Written::default() };
+        let mut written = Written {
+            changed: !self.is_empty(),
+            ..Written::default()
+        };
         let mut new_roots = Vec::new();
         let mut old_roots = Vec::new();
         for root in &self.changed {
-            let Some(loaded) = trees.get_mut(root) else { continue };
+            let Some(loaded) = trees.get_mut(root) else {
+                continue;
+            };
             if loaded.fresh {
                 new_roots.push(loaded.root.clone());
                 loaded.fresh = false;
@@ -210,7 +238,12 @@ impl Rows {
         let mut new = Vec::new();
         let mut changed = Vec::new();
         for (id, before) in &self.instances {
-            let Some(instance) = trees.get(id.root()).and_then(|loaded| loaded.tree.instances.get(id)) else { continue };
+            let Some(instance) = trees
+                .get(id.root())
+                .and_then(|loaded| loaded.tree.instances.get(id))
+            else {
+                continue;
+            };
             let row = instance_row(instance)?;
             match before {
                 None => new.push(row),
@@ -236,21 +269,34 @@ impl Rows {
         let mut new = Vec::new();
         let mut changed = Vec::new();
         for (id, fresh) in &self.tasks {
-            let Some(loaded) = trees.get_mut(id.root()) else { continue };
-            let Some(file) = loaded.tree.tasks.get(id) else { continue };
+            let Some(loaded) = trees.get_mut(id.root()) else {
+                continue;
+            };
+            let Some(file) = loaded.tree.tasks.get(id) else {
+                continue;
+            };
             let known = loaded.rows.get(id).copied();
             let project = &loaded.root.project;
             let row = task_row(project, file, known)?;
             if let Some(at) = row.claimable_at {
                 if at <= told.now {
-                    *written.open.entry((project.clone(), row.topic.clone())).or_default() += 1;
+                    *written
+                        .open
+                        .entry((project.clone(), row.topic.clone()))
+                        .or_default() += 1;
                 } else if row.worker.is_none() {
                     written.later.push((at, project.clone(), row.topic.clone()));
                 }
             }
             written.due.extend(row.lapse_at);
             let revision = if *fresh { row.revision } else { row.revision + 1 };
-            loaded.rows.insert(id.clone(), super::trees::TaskRow { revision, position: row.position });
+            loaded.rows.insert(
+                id.clone(),
+                super::trees::TaskRow {
+                    revision,
+                    position: row.position,
+                },
+            );
             if *fresh { new.push(row) } else { changed.push(row) }
         }
         if !new.is_empty() {
@@ -260,7 +306,11 @@ impl Rows {
             external_tasks::update(tx, &changed).await?;
         }
         if !self.steps.is_empty() {
-            let rows: Vec<StepRow> = self.steps.values().map(|step| step_row(step, told)).collect::<Result<_>>()?;
+            let rows: Vec<StepRow> = self
+                .steps
+                .values()
+                .map(|step| step_row(step, told))
+                .collect::<Result<_>>()?;
             steps::upsert(tx, &rows).await?;
         }
         Ok(())
@@ -287,16 +337,25 @@ pub(super) struct Written {
 }
 
 fn json<T: serde::Serialize>(value: &T) -> Result<String> {
-    serde_json::to_string(value)
-        .map_err(|error| legation_store::Error::Corrupt { table: "row", id: error.to_string() })
+    serde_json::to_string(value).map_err(|error| legation_store::Error::Corrupt {
+        table: "row",
+        id: error.to_string(),
+    })
 }
 
 fn instance_row(instance: &Instance) -> Result<InstanceRow> {
     let parent = instance.parent.as_ref();
     let (task, attempt, sequence) = match parent.map(|parent| &parent.cause) {
-        Some(Cause::Step { task, attempt, sequence, .. }) => {
-            (Some(task.0.clone()), Some(i64::from(*attempt)), Some(i64::from(*sequence)))
-        }
+        Some(Cause::Step {
+            task,
+            attempt,
+            sequence,
+            ..
+        }) => (
+            Some(task.0.clone()),
+            Some(i64::from(*attempt)),
+            Some(i64::from(*sequence)),
+        ),
         Some(Cause::Token(_)) | None => (None, None, None),
     };
     Ok(InstanceRow {
@@ -451,7 +510,10 @@ async fn end_humans(tx: &mut Tx, ends: &[HumanEnd]) -> Result<()> {
     if ends.is_empty() {
         return Ok(());
     }
-    let keys: Vec<Key> = ends.iter().map(|end| Key::new(root_of(&end.id), &end.id)).collect();
+    let keys: Vec<Key> = ends
+        .iter()
+        .map(|end| Key::new(root_of(&end.id), &end.id))
+        .collect();
     let mut rows = tasks::get_many(tx, &keys).await?;
     for row in &mut rows {
         if let Some(end) = ends.iter().find(|end| end.id == row.id) {
