@@ -27,6 +27,7 @@ mod tools;
 mod unwritten;
 mod variables;
 mod words;
+mod written;
 mod yaml;
 
 pub use codes::Code;

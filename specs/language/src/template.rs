@@ -99,6 +99,17 @@ impl Template {
         })
     }
 
+    /// Every place that reads a variable path, in the order of the text, with the byte offset of its first letter.
+    #[must_use]
+    pub fn places(&self) -> Vec<(Vec<String>, usize)> {
+        let inside = |(expr, open): (&Expr, usize)| {
+            let base = open + "${".len();
+            let places = expr.places().into_iter();
+            places.map(move |(path, offset)| (path, base + offset))
+        };
+        self.expressions().flat_map(inside).collect()
+    }
+
     /// Prompts may hold variable paths only, because values travel beside them, not in them (D43).
     ///
     /// # Errors
@@ -270,6 +281,29 @@ mod tests {
         let template = Template::parse("${a.b} ${c} ${a.b} ${xs.map(x, x)}").unwrap();
         let shown: Vec<_> = template.references().iter().map(|path| path.join(".")).collect();
         assert_eq!(shown, ["a.b", "c", "xs"]);
+    }
+
+    #[test]
+    fn every_path_has_the_place_of_its_first_letter() {
+        let template = Template::parse("é ${size(xs)} ${ [o['total'], xs.map(x, x + o.tax)] }").unwrap();
+        let text = template.source();
+        let shown: Vec<_> = template
+            .places()
+            .into_iter()
+            .map(|(path, offset)| (path.join("."), Some(offset)))
+            .collect();
+        let at = |path: &str, part: &str| (path.to_owned(), text.find(part));
+        assert_eq!(
+            shown,
+            [
+                at("xs", "xs)"),
+                at("o.total", "o["),
+                at("xs", "xs.map"),
+                at("o.tax", "o.tax")
+            ]
+        );
+        let bare = Expr::compile(" ${ a } ").unwrap();
+        assert_eq!(bare.places(), [(vec!["a".to_owned()], 4)]);
     }
 
     #[test]

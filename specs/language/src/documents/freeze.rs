@@ -16,6 +16,7 @@ use super::server::{self, Server, StdioCommand};
 use super::set;
 use super::settings::{self, Settings};
 use super::unwritten;
+use super::written::Spots;
 use super::yaml::{self, At, Place, Source};
 use super::{Kind, Origin, kind_of};
 use crate::Value;
@@ -320,6 +321,7 @@ fn pin_values(
     problems: &mut Problems,
 ) {
     for (draft, node) in process.drafts.iter().zip(&definition.nodes) {
+        let mut spots = None;
         for path in reads(node) {
             match path.split_first() {
                 Some((root, [])) if root == "values" => definition.values.extend(values.clone()),
@@ -330,7 +332,12 @@ fn pin_values(
                     None => {
                         let message = format!("there is no value `{name}`");
                         let hint = format!("in legation.toml:\n[values]\n{name} = …");
-                        problems.error(&draft.at, Code::UnknownValue, message).hint(hint);
+                        let spots = spots.get_or_insert_with(|| Spots::of(&draft.at));
+                        let spot = spots.anywhere(&path);
+                        let (place, pointer) = problems.spot(spot, &draft.at);
+                        problems
+                            .error_at(draft.at.file(), place, &pointer, Code::UnknownValue, message)
+                            .hint(hint);
                     }
                 },
                 _ => {}

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::codes::Code;
+use super::written::Spot;
 use super::yaml::{At, Place};
 
 /// More than this helps nobody, and a hostile document must not make the answer large.
@@ -161,6 +162,14 @@ impl Problems {
             at.place()
         } else {
             at.place_inside(offset)
+        }
+    }
+
+    /// The place and pointer of a spot in a text, else those of the node that it was looked for in.
+    pub(super) fn spot(&self, spot: Option<&Spot<'_>>, node: &At<'_>) -> (Place, String) {
+        match spot {
+            Some((text_at, offset)) => (self.place_inside(text_at, *offset), text_at.pointer.clone()),
+            None => (node.place(), node.pointer.clone()),
         }
     }
 

@@ -250,7 +250,8 @@ fn unknown_key(at: &At<'_>, key: &str, object: &Object, problems: &mut Problems)
         .maybe(hint);
 }
 
-fn takes(shape: &Shape, kind: &Kind) -> bool {
+/// Whether a value of this kind of YAML may stand there.
+pub(super) fn takes(shape: &Shape, kind: &Kind) -> bool {
     match shape {
         Shape::Literal => true,
         Shape::Bool => matches!(kind, Kind::Bool(_)),

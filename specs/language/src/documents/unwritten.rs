@@ -7,6 +7,7 @@ use super::problem::Problems;
 use super::process::Process;
 use super::reads::reads_of_variables;
 use super::words;
+use super::written::Spots;
 use super::yaml::At;
 use crate::model::{Definition, Node, NodeKind};
 use crate::template::Template;
@@ -19,18 +20,24 @@ pub(super) fn check(process: &Process<'_>, definition: &Definition, problems: &m
         if produced.open {
             continue;
         }
+        let mut spots = None;
         for path in reads_of_variables(node) {
             let Some(name) = path.first() else { continue };
             if produced.names.contains(name) || names::is_built_in(name) {
                 continue;
             }
+            let message = format!("`{}` reads `{name}`, which nothing writes", node.id);
+            let near = words::nearest(name, &produced.list()).map(|near| format!("did you mean `{near}`?"));
+            if problems.is_full() {
+                return;
+            }
+            let spots = spots.get_or_insert_with(|| Spots::of(&draft.at));
+            let spot = spots.of_variable(&path);
+            let (place, pointer) = problems.spot(spot, &draft.at);
+            let file = draft.at.file();
             problems
-                .warning(
-                    &draft.at,
-                    Code::NameUnknown,
-                    format!("`{}` reads `{name}`, which nothing writes", node.id),
-                )
-                .maybe(words::nearest(name, &produced.list()).map(|near| format!("did you mean `{near}`?")));
+                .warning_at(file, place, &pointer, Code::NameUnknown, message)
+                .maybe(near);
         }
     }
 }

@@ -142,6 +142,16 @@ impl Expr {
         references::of(self.root())
     }
 
+    /// Every place that reads a variable path, in the order of the text: the path, and the byte offset of its first
+    /// letter in the text as it was given.
+    #[must_use]
+    pub fn places(&self) -> Vec<(Vec<String>, usize)> {
+        let base = unwrap(self.source()).map_or(0, |(_, base)| base);
+        let mut places = references::places(self.root());
+        places.iter_mut().for_each(|(_, offset)| *offset += base);
+        places
+    }
+
     /// The path, when the whole expression is nothing but one (`a`, `a.b`, `a["b"].c`).
     #[must_use]
     pub fn path(&self) -> Option<Vec<String>> {

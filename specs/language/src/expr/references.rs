@@ -5,9 +5,22 @@ use crate::Value;
 
 /// The paths, each once, in the order of the text.
 pub(super) fn of(root: &Node) -> Vec<Vec<String>> {
-    let mut found = Vec::new();
-    visit(root, &mut Vec::new(), &mut found);
+    let mut found: Vec<Vec<String>> = Vec::new();
+    visit(root, &mut Vec::new(), &mut |path, _| {
+        if !found.contains(&path) {
+            found.push(path);
+        }
+    });
     found
+}
+
+/// Every place that reads a path, with the offset of its first letter.
+pub(super) fn places(root: &Node) -> Vec<(Vec<String>, usize)> {
+    let mut places = Vec::new();
+    visit(root, &mut Vec::new(), &mut |path, offset| {
+        places.push((path, offset))
+    });
+    places
 }
 
 /// The path that this node is, if it is nothing else.
@@ -31,10 +44,11 @@ pub(super) fn path(node: &Node) -> Option<Vec<String>> {
     }
 }
 
-fn visit<'a>(node: &'a Node, bound: &mut Vec<&'a str>, found: &mut Vec<Vec<String>>) {
+/// Tells every path that is read, with the place of its first letter.
+fn visit<'a>(node: &'a Node, bound: &mut Vec<&'a str>, tell: &mut dyn FnMut(Vec<String>, usize)) {
     if let Some(path) = path(node) {
-        if !bound.contains(&path[0].as_str()) && !found.contains(&path) {
-            found.push(path);
+        if !bound.contains(&path[0].as_str()) {
+            tell(path, beginning(node));
         }
         return;
     }
@@ -47,15 +61,36 @@ fn visit<'a>(node: &'a Node, bound: &mut Vec<&'a str>, found: &mut Vec<Vec<Strin
     } = &node.kind
     else {
         for child in node.kind.children() {
-            visit(child, bound, found);
+            visit(child, bound, tell);
         }
         return;
     };
-    visit(over, bound, found);
+    visit(over, bound, tell);
     bound.push(item);
     if let Some(condition) = condition {
-        visit(condition, bound, found);
+        visit(condition, bound, tell);
     }
-    visit(body, bound, found);
+    visit(body, bound, tell);
     bound.pop();
+}
+
+/// Where the name stands that a path begins with.
+fn beginning(node: &Node) -> usize {
+    match &node.kind {
+        Kind::Select { from, .. } | Kind::Index { from, .. } => beginning(from),
+        Kind::Name(_)
+        | Kind::Literal(_)
+        | Kind::List(_)
+        | Kind::Map(_)
+        | Kind::Has(_)
+        | Kind::Not(_)
+        | Kind::Negate(_)
+        | Kind::And(_)
+        | Kind::Or(_)
+        | Kind::Arithmetic { .. }
+        | Kind::Relation { .. }
+        | Kind::Conditional { .. }
+        | Kind::Call { .. }
+        | Kind::Macro { .. } => node.offset,
+    }
 }

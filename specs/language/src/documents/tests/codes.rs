@@ -329,7 +329,7 @@ const CASES: &[Case] = &[
             ),
         ],
         expected: &[
-            "a: UNKNOWN_VALUE 3:7 /flow/nodes/0",
+            "a: UNKNOWN_VALUE 3:48 /flow/nodes/0/rules/0/when",
             "legation.toml: TOML_SYNTAX 4:8",
         ],
     },
@@ -346,8 +346,20 @@ const CASES: &[Case] = &[
             "metadata: { variables: { amount: { type: number } } }\nflow:\n  nodes:\n    - { id: a, type: agent, prompt: \"Pay ${amount} to ${who}\", inputs: { amount: amuont } }\n    - { id: b, type: end }\n",
         )],
         expected: &[
-            "a: warning NAME_UNKNOWN 4:7 /flow/nodes/0",
             "a: warning NAME_UNKNOWN 4:55 /flow/nodes/0/prompt",
+            "a: warning NAME_UNKNOWN 4:82 /flow/nodes/0/inputs/amount",
+        ],
+    },
+    Case {
+        files: &[(
+            "a.process.yaml",
+            "metadata: { variables: { amount: { type: number } } }\nflow:\n  nodes:\n    - id: a\n      type: decision\n      rules:\n        - { when: amount > 1 && has(ordr.id), then: { ok: '${1 + nothing}' } }\n    - { id: wait, type: timer, after: \"${dely}\" }\n    - { id: pay, type: engine-task, service: p, inputs: [amount, curency], outputs: [] }\n    - { id: b, type: end }\n",
+        )],
+        expected: &[
+            "a: warning NAME_UNKNOWN 7:37 /flow/nodes/0/rules/0/when",
+            "a: warning NAME_UNKNOWN 7:66 /flow/nodes/0/rules/0/then/ok",
+            "a: warning NAME_UNKNOWN 8:42 /flow/nodes/1/after",
+            "a: warning NAME_UNKNOWN 9:66 /flow/nodes/2/inputs/1",
         ],
     },
 ];
