@@ -1,10 +1,12 @@
 //! Values inside aggregates: small ones stand in the row, large and sensitive ones are payloads that the row
 //! names by digest. Replay needs only digests (core §2, "Payloads"); the bytes travel beside the state.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use legation_language::{Value, canonical};
 use serde::{Deserialize, Serialize};
+
+use crate::rejection::Stop;
 
 /// Values over this many bytes of JSON leave the row (performance.md: 10 KB in the row cost 3×).
 pub const INLINE_LIMIT: usize = 1024;
@@ -72,6 +74,24 @@ impl Payloads {
     pub fn contains(&self, digest: &str) -> bool {
         self.values.contains_key(digest)
     }
+}
+
+/// Whether all of these are at hand; those that are not are asked for together.
+///
+/// # Errors
+/// [`Stop::MissingPayloads`]
+pub(crate) fn at_hand<'c>(contents: impl IntoIterator<Item = &'c Content>, payloads: &Payloads) -> Result<(), Stop> {
+    let missing: BTreeSet<&String> = contents
+        .into_iter()
+        .filter_map(|content| match content {
+            Content::Payload(reference) if !payloads.contains(&reference.digest) => Some(&reference.digest),
+            Content::Inline(_) | Content::Payload(_) => None,
+        })
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Stop::MissingPayloads(missing.into_iter().cloned().collect()))
 }
 
 /// A payload to be written with the commit that names it.

@@ -6,7 +6,7 @@ use legation_language::documents::{engine_written, is_built_in, is_name};
 use legation_language::model::Node;
 use legation_language::{Value, types};
 
-use crate::content::{Content, INLINE_LIMIT, is_longer_than, size};
+use crate::content::{Content, INLINE_LIMIT, at_hand, is_longer_than, size};
 use crate::moves::{Done, Moves, Trouble};
 use crate::rejection::{Rejection, Stop};
 
@@ -34,6 +34,9 @@ impl Moves<'_, '_> {
     /// # Errors
     /// As [`check_result`](Self::check_result).
     pub fn check_merge(&self, values: &BTreeMap<String, Value>) -> Result<(), Stop> {
+        let known = values.keys().filter_map(|name| self.instance().variables().get(name));
+        let locked = known.filter(|known| known.locked);
+        at_hand(locked.map(|known| &known.content), self.work.payloads)?;
         for (name, value) in values {
             check_name(name)?;
             if self.is_changed_lock(name, value)? {

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use legation_language::{Value, canonical};
+use legation_language::documents::reads;
 use legation_language::model::{Definition, Mapping, Node, Source as From};
 
-use crate::content::{Content, INLINE_LIMIT, is_longer_than, payload};
+use crate::content::{Content, INLINE_LIMIT, at_hand, is_longer_than, payload};
 use crate::effect::{Effect, HumanEnd, Incident, Mail};
 use crate::expr::{Budget, evaluate};
 use crate::ids::InstanceId;
@@ -286,7 +287,7 @@ impl<'w, 'a> Moves<'w, 'a> {
         value: Result<Value, crate::expr::EvalError>,
     ) -> Result<Value, Trouble> {
         if let Some(digest) = lookup.missing() {
-            return Err(Trouble::Stop(Stop::MissingPayload(digest)));
+            return Err(Trouble::Stop(Stop::MissingPayloads(vec![digest])));
         }
         value.map_err(|error| {
             let node = self.token(token).map_or("?", |token| token.node.as_str());
@@ -338,8 +339,24 @@ impl<'w, 'a> Moves<'w, 'a> {
         }
     }
 
+    /// What a node misses, with all else that its expressions may read: loading one by one would begin anew each time.
+    pub(crate) fn with_reads(&self, node: &Node, stop: Stop) -> Stop {
+        let Stop::MissingPayloads(first) = stop else { return stop };
+        let mut missing: BTreeSet<String> = first.into_iter().collect();
+        for name in reads(node).into_iter().filter_map(|path| path.into_iter().next()) {
+            if let Some(Content::Payload(reference)) = self.touched.instance.variables().get(&name).map(|v| &v.content)
+                && !self.work.payloads.contains(&reference.digest)
+            {
+                missing.insert(reference.digest.clone());
+            }
+        }
+        Stop::MissingPayloads(missing.into_iter().collect())
+    }
+
     /// All variables but sensitive ones: what an activity without `inputs` gets.
     pub fn open_variables(&self) -> Result<BTreeMap<String, Value>, Stop> {
+        let open = self.touched.instance.variables().values().filter(|variable| !variable.sensitive);
+        at_hand(open.map(|variable| &variable.content), self.work.payloads)?;
         let mut values = BTreeMap::new();
         for (name, variable) in self.touched.instance.variables() {
             if !variable.sensitive {

@@ -34,7 +34,7 @@ impl Moves<'_, '_> {
                 From::Literal(value) => (value.clone(), false),
                 From::Expression(expr) => {
                     let of_sender = self.is_of_sender(node, expr, done, &ahead);
-                    match self.evaluate_ahead(token, expr, done, &ahead)? {
+                    match self.evaluate_ahead(token, expr, done, &ahead).map_err(|stop| self.with_reads(node, stop))? {
                         Ok(value) => (value, of_sender),
                         Err(problem) if of_sender => {
                             return Err(unmapped(node, mapping, expr, &problem, done).into());
@@ -68,7 +68,7 @@ impl Moves<'_, '_> {
         let lookup = Lookup::new(self, token, Some(&done.result)).beside(ahead);
         let value = evaluate(expr, &lookup, &mut Budget::default()).map_err(|error| error.message);
         match lookup.missing() {
-            Some(digest) => Err(Stop::MissingPayload(digest)),
+            Some(digest) => Err(Stop::MissingPayloads(vec![digest])),
             None => Ok(value),
         }
     }

@@ -122,8 +122,8 @@ impl std::error::Error for Rejection {}
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
     Rejected(Box<Rejection>),
-    /// A payload of the tree, by digest.
-    MissingPayload(String),
+    /// Payloads of the tree, by digest: as many as are known to be needed.
+    MissingPayloads(Vec<String>),
     MissingInstance(InstanceId),
     MissingTask(TaskId),
     /// A process by key; a version, or None for the latest.
@@ -138,6 +138,6 @@ impl From<Rejection> for Stop {
 
 impl From<MissingPayload> for Stop {
     fn from(missing: MissingPayload) -> Self {
-        Self::MissingPayload(missing.0)
+        Self::MissingPayloads(vec![missing.0])
     }
 }

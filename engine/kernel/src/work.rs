@@ -1,7 +1,7 @@
 //! The work set of one command: the aggregates it touches, its events and effects. Nothing outside is changed
 //! until the shell takes the [`Changes`]; a refused command leaves no trace.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use legation_language::model::Definition;
@@ -34,6 +34,8 @@ pub struct Env<'a> {
     /// Epoch ms.
     pub now: i64,
     pub definitions: &'a dyn Definitions,
+    /// Processes that were asked for, by key and version, and are not deployed.
+    pub absent: &'a HashSet<(String, Option<u32>)>,
     pub schemas: &'a dyn SchemaCheck,
     /// The principal, or `engine` for durable commands.
     pub actor: &'a str,

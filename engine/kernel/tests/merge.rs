@@ -198,3 +198,36 @@ flow:
         .unwrap();
     world.check();
 }
+
+/// Core §2, "Payloads": what a node reads is loaded together, not one value after the other.
+#[test]
+fn a_command_asks_for_all_its_payloads_at_once() {
+    let names: Vec<String> = (0..30).map(|n| format!("v{n}")).collect();
+    let sum = names.join(" + ");
+    let inputs: String = names.iter().map(|name| format!("{name}: {name}, ")).collect();
+    let outputs: String = names.iter().map(|name| format!("{name}: {{ type: string }}, ")).collect();
+    let yaml = format!(
+        "
+metadata: {{ key: p, variables: {{}}, outputs: {{ {outputs} }} }}
+flow:
+  nodes:
+    - {{ id: begin, type: engine-task, service: begin }}
+    - {{ id: all, type: engine-task, service: all }}
+    - {{ id: some, type: engine-task, service: some, inputs: {{ {inputs} }} }}
+    - {{ id: made, type: engine-task, service: made, outputs: {{ sum: '{sum}' }} }}
+    - {{ id: done, type: end }}
+"
+    );
+    let mut world = World::new(&[("p.process.yaml", &yaml)]);
+    world.start("p", &[]);
+    let large: Vec<(&str, Value)> = names.iter().map(|name| (name.as_str(), text(2_000))).collect();
+    for topic in ["begin", "all", "some", "made"] {
+        let before = world.loads;
+        let leased = world.lease(topic);
+        let sent: &[(&str, Value)] = if topic == "begin" { &large } else { &[] };
+        world.run(&leased.complete(sent)).unwrap();
+        assert!(world.loads - before <= 2, "{topic}: {} loads", world.loads - before);
+    }
+    assert_eq!(world.status(), legation_kernel::instance::Status::Completed);
+    world.check();
+}

@@ -295,3 +295,36 @@ flow:
         world.check();
     }
 }
+
+/// Core §1: an answer that takes another way is bounded like any other.
+#[test]
+fn an_unsure_answer_has_at_most_the_size_of_a_variable() {
+    let yaml = "
+metadata: { key: p }
+flow:
+  nodes:
+    - id: triage
+      type: agent
+      model: scripted
+      prompt: Triage.
+      result_variable: triage_result
+      confidence_threshold: 0.8
+      output_schema: { type: object }
+      on_low_confidence: review
+      next: done
+    - { id: review, type: engine-task, service: review, next: done }
+    - { id: done, type: end }
+";
+    let mut world = World::new(&[("p.process.yaml", yaml)]);
+    world.start("p", &[]);
+    let leased = world.lease("agent");
+    let unsure = |text: String| Value::map([("_confidence", json("0.1")), ("text", Value::from(text))]);
+    let refused = world
+        .run(&leased.answer(unsure("x".repeat(1024 * 1024)), None))
+        .unwrap_err();
+    assert_eq!(refused.code, "VARIABLE_TOO_LARGE");
+    world.run(&leased.answer(unsure("short".to_owned()), None)).unwrap();
+    world.complete("review", &[]);
+    assert_eq!(world.status(), Status::Completed);
+    world.check();
+}

@@ -513,3 +513,25 @@ flow:
     assert_eq!(world.status(), Status::Completed);
     world.check();
 }
+
+/// language.md, `call-process`: a process that is not there is an error like any other of the node.
+#[test]
+fn a_called_process_that_is_not_deployed_is_an_error_that_can_be_caught() {
+    for caught in [true, false] {
+        let code = if caught { "CHILD_START_REFUSED" } else { "TOO_MUCH" };
+        let parent = PARENT.replace("TOO_MUCH", code);
+        let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", &parent)]);
+        world.remove("child");
+        world.start("parent", &[("amount", number("5"))]);
+        assert_eq!(world.tree.instances.len(), 1);
+        if caught {
+            assert_eq!(world.variable("call_error_code"), Some(Value::from("CHILD_START_REFUSED")));
+            world.complete("sorry", &[]);
+            assert_eq!(world.status(), Status::Completed);
+        } else {
+            let incident = world.incidents.values().next().unwrap();
+            assert!(incident.message.contains("CHILD_START_REFUSED"), "{}", incident.message);
+        }
+        world.check();
+    }
+}

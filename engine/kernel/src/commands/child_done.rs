@@ -7,6 +7,7 @@ use legation_language::Value;
 use legation_language::model::NodeKind;
 
 use super::{Answer, journal};
+use crate::content::at_hand;
 use crate::ids::{self, InstanceId};
 use crate::instance::{Cause, Event, Instance, Status, TokenState, Wait};
 use crate::moves::Moves;
@@ -104,6 +105,9 @@ impl Moves<'_, '_> {
 /// What `call-process` gets: the declared outputs, or every variable but sensitive ones when none are declared.
 fn declared_outputs(work: &Work<'_>, child: &Instance) -> Result<BTreeMap<String, Value>, Stop> {
     let definition = work.definition(child)?;
+    let crosses = |name: &String| definition.outputs.is_empty() || definition.outputs.iter().any(|o| o.name == *name);
+    let crossing = child.variables().iter().filter(|(name, _)| crosses(name));
+    at_hand(crossing.map(|(_, variable)| &variable.content), work.payloads)?;
     let mut values = BTreeMap::new();
     if definition.outputs.is_empty() {
         for (name, variable) in child.variables() {
@@ -138,6 +142,8 @@ fn journal_end(
         _ => Vec::new(),
     };
     let names = delegates.iter().find(|delegate| delegate.process == child.process).map(|d| d.outputs.clone());
+    let named = names.iter().flatten().filter_map(|name| child.variables().get(name));
+    at_hand(named.map(|variable| &variable.content).chain(&child.message), work.payloads)?;
     let mut outputs = BTreeMap::new();
     let mut unset = Vec::new();
     for name in names.unwrap_or_default() {

@@ -42,7 +42,7 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion:
     let schemas = work.env.schemas;
     let checked = task::check_complete(work.task_mut(id)?, agent, &result, outcome, schemas)?;
     let checked = match (checked, agent) {
-        (task::Completion::Accept { result, outcome }, Some(agent)) => vetoed(work, id, agent, result, outcome)?,
+        (task::Completion::Accept { result, outcome }, Some(agent)) => vetoed(work, id, (node, agent), result, outcome)?,
         (checked, _) => checked,
     };
     let checked = match (checked, agent) {
@@ -54,7 +54,7 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion:
         task::Completion::Invalid { errors } => Ok(Answer::InvalidOutput { errors }),
         task::Completion::InvalidFinal { errors } => {
             match agent.and_then(|agent| agent.on_invalid_output.clone()) {
-                Some(target) => route(work, id, caller, &body, "invalid_output", None, &target),
+                Some(target) => route(work, id, caller, &body, node, "invalid_output", None, &target),
                 None => {
                     let failed = task::Failure {
                         message: format!("the output broke its contract: {}", errors.join("; ")),
@@ -67,7 +67,7 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion:
             }
         }
         task::Completion::LowConfidence { result } => match agent.and_then(|agent| agent.on_low_confidence.clone()) {
-            Some(target) => route(work, id, caller, &body, "low_confidence", Some(result), &target),
+            Some(target) => route(work, id, caller, &body, node, "low_confidence", Some(result), &target),
             None => {
                 close_as_completed(work, id, caller, &body)?;
                 let message = "the confidence is below the node's threshold";
@@ -108,27 +108,29 @@ fn accept(
 }
 
 /// `on_invalid_output` and `on_low_confidence`: the task is done, the token takes the named way.
+#[expect(clippy::too_many_arguments, reason = "the facts of one completion, and where it goes")]
 fn route(
     work: &mut Work<'_>,
     id: &TaskId,
     caller: &Caller,
     body: &Value,
+    node: &Node,
     outcome: &str,
     result: Option<Value>,
     target: &str,
 ) -> Result<Answer, Stop> {
+    if let (Some(result), NodeKind::Agent(agent)) = (&result, &node.kind) {
+        let written = BTreeMap::from([(agent.result_variable.clone(), result.clone())]);
+        work.with(&id.instance(), |m| Ok(m.check_sizes(&written)?))?;
+    }
     close_as_completed(work, id, caller, body)?;
     work.with(&id.instance(), |m| {
         let Some(token) = m.instance().token_of_task(id.local()) else { return Ok(()) };
         m.retire_task(id.local(), TaskOutcome::Completed, outcome)?;
-        let definition = m.definition.clone();
-        let node = m.token(token).and_then(|token| definition.node(&token.node));
-        if let Some(node) = node {
-            if let (Some(result), NodeKind::Agent(agent)) = (result, &node.kind) {
-                m.set(&agent.result_variable, result, true, &Source::node(&node.id));
-            }
-            m.set_engine_name(&node.id, "outcome", Value::from(outcome));
+        if let (Some(result), NodeKind::Agent(agent)) = (result, &node.kind) {
+            m.set(&agent.result_variable, result, true, &Source::node(&node.id));
         }
+        m.set_engine_name(&node.id, "outcome", Value::from(outcome));
         m.goto(token, target, None);
         nodes::advance(m)
     })?;
@@ -145,7 +147,7 @@ fn close_as_completed(work: &mut Work<'_>, id: &TaskId, caller: &Caller, body: &
 fn vetoed(
     work: &mut Work<'_>,
     id: &TaskId,
-    agent: &Agent,
+    (node, agent): (&Node, &Agent),
     result: Value,
     outcome: Option<String>,
 ) -> Result<task::Completion, Stop> {
@@ -158,7 +160,7 @@ fn vetoed(
             Ok(Value::Bool(answer)) => Ok(Ok(answer)),
             Ok(other) => Ok(Err(format!("the rule of outcome {name} gave {}", other.kind()))),
             Err(Trouble::Incident { message, .. }) => Ok(Err(message)),
-            Err(Trouble::Stop(stop)) => Err(stop),
+            Err(Trouble::Stop(stop)) => Err(m.with_reads(node, stop)),
         }
     })?;
     Ok(match verdict {

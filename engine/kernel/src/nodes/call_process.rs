@@ -18,6 +18,10 @@ impl NodeType for CallProcess {
             None => definitions.latest(&project, &self.process),
         };
         let Some(definition) = definition else {
+            if m.work.env.absent.contains(&(self.process.clone(), self.version)) {
+                let message = format!("process {} is not deployed", self.process);
+                return m.raise(token, node, "CHILD_START_REFUSED", Some(message));
+            }
             return Err(Stop::MissingDefinition(self.process.clone(), self.version).into());
         };
         let deepest = self.max_depth.unwrap_or(m.work.env.max_depth).min(m.work.env.max_depth);

@@ -8,6 +8,7 @@ use legation_language::model::{End, Node};
 use legation_language::types;
 
 use super::NodeType;
+use crate::content::at_hand;
 use crate::expr::{Budget, render};
 use crate::instance::{Event, Failure, Status};
 use crate::moves::{Moves, Trouble};
@@ -56,6 +57,8 @@ fn declared(m: &Moves<'_, '_>) -> Result<BTreeMap<String, Value>, Stop> {
         .filter(|declared| declared.input)
         .chain(&definition.outputs)
         .map(|declared| &declared.name);
+    let set = names.clone().filter_map(|name| m.instance().variables().get(name));
+    at_hand(set.map(|variable| &variable.content), m.work.payloads)?;
     let mut values = BTreeMap::new();
     for name in names {
         let value = match m.instance().variables().get(name) {
@@ -85,6 +88,8 @@ pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
     }
     let definition = m.definition.clone();
     let is_child = m.instance().parent.is_some();
+    let set = definition.outputs.iter().filter_map(|output| m.instance().variables().get(&output.name));
+    at_hand(set.map(|variable| &variable.content), m.work.payloads)?;
     for output in &definition.outputs {
         let (reason, wrong) = match m.instance().variables().get(&output.name) {
             None if is_child || !output.required => continue,

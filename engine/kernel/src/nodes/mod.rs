@@ -105,7 +105,7 @@ pub(crate) fn resume(m: &mut Moves<'_, '_>, token: u32, signal: Signal) -> Resul
     let node = m.token(token).and_then(|token| definition.node(&token.node));
     if let Some(node) = node {
         let outcome = behaviour(&node.kind).resume(m, token, node, signal);
-        stick_on_trouble(m, token, outcome)?;
+        stick_on_trouble(m, token, node, outcome)?;
     }
     advance(m)
 }
@@ -135,7 +135,7 @@ pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
             continue;
         };
         let outcome = arm_timeout(m, token, node).and_then(|()| behaviour(&node.kind).enter(m, token, node));
-        stick_on_trouble(m, token, outcome)?;
+        stick_on_trouble(m, token, node, outcome)?;
     }
 }
 
@@ -149,13 +149,18 @@ fn arm_timeout(m: &mut Moves<'_, '_>, token: u32, node: &Node) -> Result<(), Tro
     Ok(())
 }
 
-fn stick_on_trouble(m: &mut Moves<'_, '_>, token: u32, outcome: Result<(), Trouble>) -> Result<(), Stop> {
+fn stick_on_trouble(
+    m: &mut Moves<'_, '_>,
+    token: u32,
+    node: &Node,
+    outcome: Result<(), Trouble>,
+) -> Result<(), Stop> {
     match outcome {
         Ok(()) => Ok(()),
         Err(Trouble::Incident { code, message }) => {
             m.stick(token, code, message, Resume::Enter);
             Ok(())
         }
-        Err(Trouble::Stop(stop)) => Err(stop),
+        Err(Trouble::Stop(stop)) => Err(m.with_reads(node, stop)),
     }
 }

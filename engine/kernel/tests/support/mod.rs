@@ -2,7 +2,7 @@
 //! and the history that every test replays at its end.
 #![expect(dead_code, reason = "each test binary uses its part")]
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use legation_kernel::commands::{Answer, Command, Completion, Person, StartInstance, execute};
@@ -34,6 +34,8 @@ impl Definitions for Deployed {
 
 pub struct World {
     pub definitions: Deployed,
+    /// Processes that are gone, though another calls them.
+    pub absent: HashSet<(String, Option<u32>)>,
     pub tree: Tree,
     pub now: i64,
     pub budget: u32,
@@ -47,6 +49,8 @@ pub struct World {
     pub history: BTreeMap<InstanceId, Vec<(i64, Vec<Event>)>>,
     /// Which command wrote each row of the history, counted from 0.
     pub commands: BTreeMap<InstanceId, Vec<u32>>,
+    /// How often a command was decided again because payloads were missing.
+    pub loads: u32,
     ran: u32,
     leases: u32,
 }
@@ -72,6 +76,7 @@ impl World {
             definitions.into_iter().map(|d| ((d.key.clone(), d.version), Arc::new(d))).collect::<HashMap<_, _>>();
         Self {
             definitions: Deployed(definitions),
+            absent: HashSet::new(),
             tree: Tree::default(),
             now: 1_000_000,
             budget: 1_000,
@@ -83,9 +88,17 @@ impl World {
             notices: Vec::new(),
             history: BTreeMap::new(),
             commands: BTreeMap::new(),
+            loads: 0,
             ran: 0,
             leases: 0,
         }
+    }
+
+    /// As if a process had never been deployed.
+    pub fn remove(&mut self, process: &str) {
+        let versions = self.definitions.0.keys().filter(|(key, _)| key == process).map(|(_, version)| Some(*version));
+        self.absent.extend(versions.chain([None]).map(|version| (process.to_owned(), version)));
+        self.definitions.0.retain(|(key, _), _| key != process);
     }
 
     pub fn root() -> InstanceId {
@@ -97,6 +110,7 @@ impl World {
         let env = Env {
             now: self.now,
             definitions: &self.definitions,
+            absent: &self.absent,
             schemas: &NoSchemas,
             actor: "tester",
             jitter: 50,
@@ -105,14 +119,17 @@ impl World {
             budget: self.budget,
             ends: self.ends,
         };
-        // As after a restart: payloads are loaded one by one, and only those that an effect stored.
+        // As after a restart: payloads are loaded when they are missed, and only those that an effect stored.
         let mut payloads = Payloads::default();
         let decided = loop {
             let mut work = Work::new(&self.tree, &mut payloads, &env);
             match execute(&mut work, command) {
-                Err(Stop::MissingPayload(digest)) => {
-                    let value = self.tree.payloads.get(&digest).expect("what is named was stored").clone();
-                    payloads.insert(digest, value);
+                Err(Stop::MissingPayloads(digests)) => {
+                    self.loads += 1;
+                    for digest in digests {
+                        let value = self.tree.payloads.get(&digest).expect("what is named was stored").clone();
+                        payloads.insert(digest, value);
+                    }
                 }
                 decided => break decided.map(|answer| (answer, work.finish())),
             }
