@@ -1,4 +1,4 @@
-//! The first aggregate: an instance, moved by tokens. Only [`apply`] changes one (I2).
+//! The first aggregate: an instance, moved by tokens. Only [`apply()`] changes one (I2).
 
 mod apply;
 mod event;

@@ -86,7 +86,7 @@ pub(super) fn has_place(cx: &JournalContext<'_>, file: &TaskFile) -> bool {
 /// Starts queued delegations, oldest first, while there is a place: called by whatever settled a sibling.
 ///
 /// # Errors
-/// [`Stop::MissingPayload`] for the inputs of a queued step.
+/// [`Stop::MissingPayloads`] for the inputs of a queued step.
 pub fn start_queued(
     cx: &JournalContext<'_>,
     file: &mut TaskFile,

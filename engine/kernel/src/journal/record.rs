@@ -90,7 +90,7 @@ pub(super) struct Draft<'a> {
 /// Records steps.
 ///
 /// # Errors
-/// D36's codes, and [`Stop::MissingPayload`] for what a grant carries. Nothing is changed then.
+/// D36's codes, and [`Stop::MissingPayloads`] for what a grant carries. Nothing is changed then.
 pub fn record(
     cx: &JournalContext<'_>,
     file: &mut TaskFile,

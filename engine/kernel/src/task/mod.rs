@@ -134,7 +134,7 @@ pub struct Closing {
     pub incident: Option<u32>,
 }
 
-/// What a task shows (D30), computed by [`status`](crate::task::status), never stored.
+/// What a task shows (D30), computed by [`status()`], never stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TaskState {
