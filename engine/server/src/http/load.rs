@@ -7,7 +7,7 @@ use legation_kernel::content::{Content, PayloadRef};
 use legation_kernel::ids::{TaskId, root_of};
 use legation_kernel::instance::Instance;
 use legation_kernel::journal::Step;
-use legation_kernel::task::{Lease, Task, TaskFile};
+use legation_kernel::task::{Task, TaskFile};
 use legation_language::Value;
 use legation_protocol::keys::PrincipalKind;
 use legation_store::external_tasks::{ExternalTaskFilter, ExternalTaskRow};
@@ -20,7 +20,7 @@ use legation_store::{Conn, Error as StoreError, Key, external_tasks, incidents, 
 use super::Http;
 use super::auth::Who;
 use super::error::{Error, Result};
-use crate::writer::read_payloads;
+use crate::writer::{read_payloads, task_of};
 
 /// Past this many topics of tasks the memory is emptied.
 const MOST_TOPICS: usize = 50_000;
@@ -29,6 +29,7 @@ const MOST_TOPICS: usize = 50_000;
 const MOST_TASKS: i64 = 200;
 
 /// A value that an answer shows, and who owns it.
+#[derive(Clone)]
 pub struct Wanted {
     pub owner: String,
     pub reference: PayloadRef,
@@ -126,23 +127,9 @@ pub async fn task_files(conn: &mut Conn, keys: &[Key]) -> Result<Vec<TaskFile>> 
     Ok(files)
 }
 
-/// The task of a row: leases and expiries are the row's, since a fetch writes only those.
+/// The task of a row.
 pub fn task(row: &ExternalTaskRow) -> Result<Task> {
-    let mut task: Task = parse("external_tasks", &row.id, &row.body)?;
-    task.lease_no = u32::try_from(row.lease_no).unwrap_or_default();
-    task.expiries = u32::try_from(row.expiries).unwrap_or_default();
-    task.lease = match (&row.worker, row.locked_until) {
-        (Some(worker), Some(until)) => Some(Lease {
-            number: task.lease_no,
-            random: row.lease_random.clone().unwrap_or_default(),
-            worker: worker.clone(),
-            credential: row.credential.clone().unwrap_or_default(),
-            until,
-            duration_ms: row.lock_ms.unwrap_or_default(),
-        }),
-        _ => None,
-    };
-    Ok(task)
+    Ok(task_of(row)?)
 }
 
 /// The step of a row.
@@ -229,7 +216,8 @@ impl Topics {
         known.insert(row.id.clone(), (row.project.clone(), row.topic.clone()));
     }
 
-    fn get(&self, task: &TaskId) -> Option<(String, String)> {
+    /// The project and topic of a task that is remembered.
+    pub fn get(&self, task: &TaskId) -> Option<(String, String)> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

@@ -2,6 +2,7 @@
 //! queries the store's; here is only what HTTP itself asks for.
 
 mod auth;
+mod counts;
 mod error;
 mod events;
 mod external_tasks;
@@ -13,14 +14,18 @@ mod keys;
 mod listen;
 mod load;
 mod me;
+mod models;
 mod observe;
 mod openapi;
 mod page;
 mod problems;
 mod processes;
 mod seen;
+mod servers;
+mod statistics;
 mod studio;
 mod tasks;
+mod throughput;
 mod views;
 mod words;
 mod workers;
@@ -36,7 +41,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 pub use auth::{Principal, ROLES, Role};
 pub use error::{Error, PROBLEM_JSON};
 pub use extract::{MAX_BODY, MAX_DOCUMENTS};
-pub use keys::{NewKey, create as create_key};
+pub use keys::{NewKey, create as create_key, misplaced};
 pub use openapi::document as openapi;
 pub use processes::{answer as deploy_answer, problems as document_problems};
 pub use studio::Login;
@@ -65,6 +70,7 @@ struct Inner {
     seen: seen::Seen,
     topics: load::Topics,
     names: events::Names,
+    throughput: throughput::Throughput,
 }
 
 impl Http {
@@ -91,6 +97,10 @@ impl Http {
     fn names(&self) -> &events::Names {
         &self.0.names
     }
+
+    fn throughput(&self) -> &throughput::Throughput {
+        &self.0.throughput
+    }
 }
 
 /// Every route of the API. Every other path is Studio's.
@@ -102,6 +112,7 @@ pub fn router(app: App, settings: Settings) -> Router {
         seen: seen::Seen::default(),
         topics: load::Topics::default(),
         names: events::Names::default(),
+        throughput: throughput::Throughput::default(),
     }));
     let (router, _) = openapi::routes().split_for_parts();
     router

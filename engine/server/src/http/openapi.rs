@@ -8,7 +8,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::{
-    Http, events, external_tasks, health, incidents, instances, keys, me, problems, processes, tasks, workers,
+    Http, counts, events, external_tasks, health, incidents, instances, keys, me, problems, processes,
+    servers, statistics, tasks, workers,
 };
 
 #[derive(OpenApi)]
@@ -38,11 +39,14 @@ impl Modify for Bearer {
 pub(super) fn routes() -> OpenApiRouter<Http> {
     OpenApiRouter::with_openapi(Contract::openapi())
         .merge(processes::router())
+        .merge(statistics::router())
         .merge(instances::router())
+        .merge(counts::router())
         .merge(external_tasks::router())
         .merge(tasks::router())
         .merge(incidents::router())
         .merge(workers::router())
+        .merge(servers::router())
         .merge(keys::router())
         .merge(me::router())
         .merge(events::router())

@@ -44,14 +44,26 @@ async fn list(State(http): State<Http>, who: Who) -> Result<Answer<WorkersAnswer
         .iter()
         .filter(|task| task.worker.is_some() && task.locked_until.is_some_and(|until| until > now))
         .collect();
-    let workers: Vec<WorkerView> = rows.iter().map(|row| worker(row, &leased, now)).collect();
+    let mut workers: Vec<WorkerView> = rows.iter().map(|row| worker(row, &leased, now)).collect();
     let open = open.into_iter().filter(|row| row.project == who.project());
-    let topics = topics(open, &leased, &workers);
+    let mut topics = topics(open, &leased, &workers);
+    let since = http.throughput().since(now);
+    let done = http.throughput().workers(who.project(), now);
+    for worker in &mut workers {
+        worker.completed_last_hour = done.get(&worker.worker_id).map_or(0, |done| done.last_hour);
+    }
+    let done = http.throughput().topics(who.project(), now);
+    for topic in &mut topics {
+        let done = done.get(&topic.topic).copied().unwrap_or_default();
+        topic.completed_last_5_min = done.last_5_min;
+        topic.completed_last_hour = done.last_hour;
+    }
     let unserved = topics.iter().filter(|topic| topic.open > 0 && topic.workers == 0);
     Ok(Answer(WorkersAnswer {
         unserved_topics: unserved.map(|topic| topic.topic.clone()).collect(),
         workers,
         topics,
+        completed_since: Some(rfc3339(since)),
     }))
 }
 
@@ -104,6 +116,7 @@ fn worker(row: &WorkerRow, leased: &[&ExternalTaskRow], now: i64) -> WorkerView 
         last_seen_at: rfc3339(row.last_seen),
         live: is_live(row, now),
         leases: u32::try_from(own.count()).unwrap_or(u32::MAX),
+        completed_last_hour: 0,
     }
 }
 
@@ -120,6 +133,8 @@ fn topics(
         parked: 0,
         oldest_open_at: None,
         workers: 0,
+        completed_last_5_min: 0,
+        completed_last_hour: 0,
     };
     for row in open {
         let locked = leased.iter().filter(|task| task.topic == row.topic).count() as u64;

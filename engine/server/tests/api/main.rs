@@ -5,6 +5,7 @@ mod contract;
 mod delegation;
 mod external_tasks;
 mod feed;
+mod figures;
 mod idempotency;
 mod instances;
 mod journal;

@@ -8,7 +8,7 @@ use legation_kernel::dates::rfc3339;
 use legation_kernel::ids::TaskId;
 use legation_kernel::task;
 use legation_protocol::external_tasks::{
-    ClosedAnswer, CompleteRequest, ErrorRequest, FailureRequest, ReleaseRequest,
+    ClosedAnswer, CompleteRequest, ErrorRequest, FailureRequest, ReleaseRequest, TaskState,
 };
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -45,16 +45,19 @@ async fn complete(
 ) -> Result<Answer<ClosedAnswer>> {
     let Call { task, caller } = call(&http, &who, id, &body.worker_id).await?;
     let completion = completion(&body)?;
-    run(
-        &http,
-        &who,
-        Command::Complete {
-            task,
-            caller,
-            completion,
-        },
-    )
-    .await
+    let topic = http.topics().get(&task).map(|known| known.1);
+    let command = Command::Complete {
+        task,
+        caller,
+        completion,
+    };
+    let answer = run(&http, &who, command).await?;
+    if answer.state == TaskState::Completed {
+        let now = http.app().clock().now();
+        http.throughput()
+            .completed(who.project(), topic.as_deref(), &body.worker_id, now);
+    }
+    Ok(answer)
 }
 
 /// The try failed for a technical reason: it is repeated, or the node's retries are used up.

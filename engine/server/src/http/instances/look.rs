@@ -10,21 +10,23 @@ use legation_kernel::instance::Event;
 use legation_kernel::task::TaskFile;
 use legation_protocol::history::{History, HistoryEntry, HistoryQuery};
 use legation_protocol::instances::{
-    InstanceJournal, TaskJournal, VariableSource, VariableView, VariablesAnswer,
+    InstanceJournal, StartedByAgent, TaskJournal, VariableView, VariablesAnswer, VariablesQuery,
 };
 use legation_protocol::lineage::{Lineage, LineageNode};
-use legation_store::external_tasks::ExternalTaskRow;
+use legation_store::external_tasks::{self, ExternalTaskRow};
 use legation_store::history;
 use legation_store::instances::{self, InstanceRow};
 use legation_store::{Conn, Key};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::writes::{self, Writes};
 use crate::http::Http;
 use crate::http::auth::{Role, Who};
 use crate::http::error::{Error, Result};
 use crate::http::extract::{Id, Query};
 use crate::http::load::{self, Wanted};
+use crate::http::models;
 use crate::http::page;
 use crate::http::views::{self, events, steps::Sight};
 
@@ -66,7 +68,6 @@ async fn history(
                 kind: shown.kind.to_owned(),
                 node_id: shown.node,
                 command_id: Some(row.command_id.clone()),
-                command: None,
                 actor: row.actor.clone().filter(|actor| actor != "engine"),
                 data: shown.data,
             });
@@ -94,10 +95,14 @@ async fn journal(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Answe
         .map(ExternalTaskRow::key)
         .collect();
     let mut files = load::task_files(&mut read, &keys).await?;
+    let leases = external_tasks::locked_at(&mut read, &row.root, &row.id).await?;
+    let leases: HashMap<String, i64> = leases.into_iter().collect();
     files.sort_by_key(|file| (file.task.created_at, file.task.id.local()));
     let mut tasks = Vec::new();
     for file in &files {
-        tasks.push(task_journal(&http, &mut read, file, now).await?);
+        let mut journal = task_journal(&http, &mut read, file, now).await?;
+        journal.task.locked_at = leases.get(&journal.task.id).copied().map(rfc3339);
+        tasks.push(journal);
     }
     Ok(Answer(InstanceJournal { tasks }))
 }
@@ -115,14 +120,27 @@ async fn task_journal(http: &Http, read: &mut Conn, file: &TaskFile, now: i64) -
     })
 }
 
-/// The variables of an instance, and who or what wrote each.
-#[utoipa::path(get, path = "/v1/instances/{id}/variables", tag = "instances", params(("id" = String, Path)),
-    responses((status = 200, body = VariablesAnswer)))]
-async fn variables(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Answer<VariablesAnswer>> {
+/// The variables of an instance, and who or what wrote each; with `history=true` every value that they had.
+#[utoipa::path(get, path = "/v1/instances/{id}/variables", tag = "instances",
+    params(("id" = String, Path), VariablesQuery), responses((status = 200, body = VariablesAnswer)))]
+async fn variables(
+    State(http): State<Http>,
+    who: Who,
+    Id(id): Id,
+    Query(query): Query<VariablesQuery>,
+) -> Result<Answer<VariablesAnswer>> {
     who.need(Role::Read)?;
     let sees_all = who.principal.has(Role::Admin);
     let mut read = http.app().db().read().await?;
-    let (_, instance) = load::instance(&mut read, who.project(), &id).await?;
+    let (row, instance) = load::instance(&mut read, who.project(), &id).await?;
+    let mut written = if query.history {
+        writes::writes(&http, &mut read, &row, sees_all).await?
+    } else {
+        Writes {
+            by_name: BTreeMap::new(),
+            cut: false,
+        }
+    };
     let open = instance
         .variables()
         .values()
@@ -137,23 +155,20 @@ async fn variables(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Ans
     let mut variables = BTreeMap::new();
     for (name, variable) in instance.variables() {
         let value = load::content(&variable.content, &values).filter(|_| sees_all || !variable.sensitive);
-        let source = &variable.source;
         let view = VariableView {
             value: value.map(views::raw).transpose()?,
             locked: variable.locked,
             sensitive: variable.sensitive,
             revision: variable.revision,
-            source: Some(VariableSource {
-                node_id: source.node.clone(),
-                task_id: source.task.as_ref().map(|task| task.0.clone()),
-                attempt: source.attempt,
-                command: None,
-                actor: source.actor.clone(),
-            }),
+            source: Some(writes::source(&variable.source)),
+            history: written.by_name.remove(name).unwrap_or_default(),
         };
         variables.insert(name.clone(), view);
     }
-    Ok(Answer(VariablesAnswer { variables }))
+    Ok(Answer(VariablesAnswer {
+        variables,
+        history_cut: written.cut,
+    }))
 }
 
 /// Where an instance comes from, and what it started (D47).
@@ -179,10 +194,33 @@ async fn lineage(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Answe
         above = row.parent.as_deref().and_then(find);
     }
     ancestors.reverse();
-    Ok(Answer(Lineage {
+    let mut lineage = Lineage {
         ancestors,
         instance: below(own, &children),
-    }))
+    };
+    name_models(&http, &mut read, &mut lineage).await?;
+    Ok(Answer(lineage))
+}
+
+/// Says of every instance that an agent started which model answered.
+async fn name_models(http: &Http, read: &mut Conn, lineage: &mut Lineage) -> Result<()> {
+    let mut agents = Vec::new();
+    for node in lineage.ancestors.iter_mut().chain([&mut lineage.instance]) {
+        agents_of(node, &mut agents);
+    }
+    let places: Vec<models::Place> = agents.iter().map(|by| models::place(by)).collect();
+    let mut used = models::used(http, read, &places).await?;
+    for by in agents {
+        by.used_model = used.remove(&models::place(by));
+    }
+    Ok(())
+}
+
+fn agents_of<'n>(node: &'n mut LineageNode, agents: &mut Vec<&'n mut StartedByAgent>) {
+    agents.extend(&mut node.started_by_agent);
+    for child in &mut node.children {
+        agents_of(child, agents);
+    }
 }
 
 fn below(row: &InstanceRow, children: &HashMap<&str, Vec<&InstanceRow>>) -> LineageNode {

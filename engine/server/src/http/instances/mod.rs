@@ -2,6 +2,7 @@
 
 mod explain;
 mod look;
+mod writes;
 
 use std::collections::BTreeMap;
 
@@ -27,9 +28,11 @@ use utoipa_axum::routes;
 
 use super::Http;
 use super::auth::{Role, Who};
+use super::counts::time;
 use super::error::{Error, Result};
 use super::extract::{Hashed, Id, Json, Query, values};
 use super::load::{self, Wanted};
+use super::models;
 use super::page;
 use super::views;
 use crate::writer::{Failure, Idempotency};
@@ -104,12 +107,16 @@ async fn list(
 ) -> Result<Answer<InstanceList>> {
     who.need(Role::Read)?;
     let limit = page::limit(query.limit)?;
+    let started_from = time("startedAfter", query.started_after.as_deref())?;
+    let started_before = time("startedBefore", query.started_before.as_deref())?;
     let mut read = http.app().db().read().await?;
     if let Some(root) = &query.root_id {
         let rows = instances::list_tree(&mut read, root).await?;
         let good = rows
             .iter()
-            .filter(|row| row.project == who.project() && fits(row, &query));
+            .filter(|row| row.project == who.project() && fits(row, &query))
+            .filter(|row| started_from.is_none_or(|from| row.started_at >= from))
+            .filter(|row| started_before.is_none_or(|before| row.started_at < before));
         return Ok(Answer(InstanceList {
             instances: good.map(views::instances::listed).collect(),
             next: None,
@@ -123,6 +130,8 @@ async fn list(
             .map(|status| views::instances::column(status).to_owned()),
         business_key: query.business_key.clone(),
         parent: query.parent_id.as_deref().map(|id| Key::new(root_of(id), id)),
+        started_from,
+        started_before,
         after: page::place(query.after.as_deref())?,
         limit,
         ..InstanceFilter::default()
@@ -169,6 +178,12 @@ async fn get(State(http): State<Http>, who: Who, Id(id): Id) -> Result<Answer<In
     let mut view = views::instances::full(&row, &instance, open);
     if view.status == InstanceStatus::Completed {
         view.outputs = Some(outputs(&http, &mut read, &instance).await?);
+    }
+    if let Some(by) = &mut view.started_by_agent {
+        let place = models::place(by);
+        by.used_model = models::used(&http, &mut read, std::slice::from_ref(&place))
+            .await?
+            .remove(&place);
     }
     Ok(Answer(view))
 }

@@ -23,12 +23,12 @@ pub fn view(file: &TaskFile, now: i64) -> ExternalTaskView {
         idempotency_key: task.idempotency_key.clone(),
         worker_id: lease.map(|lease| lease.worker.clone()),
         locked_until: lease.map(|lease| rfc3339(lease.until)),
+        locked_at: None,
         available_at: task
             .available_at
             .filter(|at| *at > now && state == TaskState::Open)
             .map(rfc3339),
-        last_error: None,
-        incident_id: task.incident.map(|number| task.id.instance().incident(number)),
+        incident_id: task.incident().map(|number| task.id.instance().incident(number)),
         created_at: rfc3339(task.created_at),
         ended_at: task.retired.as_ref().map(|retired| rfc3339(retired.at)),
     }
