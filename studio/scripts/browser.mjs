@@ -47,7 +47,8 @@ export async function world() {
     start(join(bin, 'legation-agent'), [], env);
     start(process.execPath, ['payments.mjs'], env);
     start(process.execPath, ['notify.mjs'], env);
-    return { url, code, call, end, folder, write: (path, text) => writeFileSync(join(folder, path), text) };
+    const text = async (as, path) => (await fetch(url + path, { headers: { authorization: `Bearer ${key(as)}` } })).text();
+    return { url, code, call, text, end, folder, write: (path, text) => writeFileSync(join(folder, path), text) };
   } catch (error) {
     for (const { text } of running) console.error(text);
     await end();
@@ -96,7 +97,7 @@ export async function until(what, ask, ms = 30_000) {
   throw new Error(`waited ${ms} ms for ${what}`);
 }
 
-function freePort() {
+export function freePort() {
   return new Promise((done, fail) => {
     const server = createServer();
     server.once('error', fail);

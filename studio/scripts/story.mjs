@@ -37,7 +37,25 @@ try {
   await page.getByRole('link', { name: 'CASE-7' }).waitFor();
   done('an instance that starts elsewhere appears by itself');
 
-  await page.getByLabel('Status').selectOption('CANCELLED');
+  const counted = (await engine.call('dev', 'GET', '/v1/instances/counts')).counts;
+  const running = counted.find((one) => one.status === 'RUNNING').count;
+  await page.getByRole('button', { name: `running ${running}`, exact: true }).waitFor();
+  const more = await engine.call('dev', 'POST', '/v1/instances', { process: 'contract_review', businessKey: 'CT-70', variables: { supplier: 'Litware', value: 40000, kind: 'framework' } });
+  await page.getByRole('button', { name: `running ${running + 1}`, exact: true }).waitFor();
+  await engine.call('dev', 'POST', `/v1/instances/${more.id}/cancel`, { reason: 'only to be counted' });
+  await page.getByRole('button', { name: `running ${running}`, exact: true }).waitFor();
+  done('the counts by status follow what happens');
+
+  await page.getByLabel('Started').selectOption('1');
+  await page.getByRole('link', { name: 'CASE-7' }).waitFor();
+  if (!page.url().includes('startedAfter=')) throw new Error(`the time is not in ${page.url()}`);
+  await page.getByLabel('Before').fill('2020-01-01T00:00');
+  await see('No instance fits this filter');
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await page.getByRole('link', { name: 'CASE-7' }).waitFor();
+  done('a time narrows the list, and stands in the address');
+
+  await page.getByRole('button', { name: /^cancelled/ }).click();
   await page.getByRole('link', { name: 'M-09' }).waitFor();
   await page.getByRole('link', { name: 'CASE-7' }).waitFor({ state: 'detached' });
   const other = await context.newPage();
@@ -75,6 +93,34 @@ try {
   await page.locator('.decision.rejected').getByText('the machine was repaired yesterday').waitFor();
   done('a rejection with its comment is in the journal');
 
+  const several = [];
+  for (const [number, amount] of [[31, 1310], [32, 1320], [33, 1330]]) several.push(await engine.call('dev', 'POST', '/v1/instances', { process: 'complaint', businessKey: `CASE-${number}`, variables: { ...large, amount } }));
+  const asked = [];
+  for (const one of several) asked.push(await until(`${one.businessKey} to ask`, async () => (await engine.call('approver', 'GET', `/v1/tasks?instanceId=${one.id}`)).tasks[0]));
+  await go('/inbox');
+  for (const one of asked) await page.getByLabel(`Choose Start large_payout? of ${one.instanceKey}`).check();
+  await page.getByRole('heading', { name: '3 approvals' }).waitFor();
+  // Somebody else is faster with one of them, behind this page's back.
+  await page.getByRole('button', { name: 'Approve all…' }).click();
+  await page.getByLabel(/One comment for all/).fill('all three were seen');
+  await page.route('**/v1/tasks/*/decision', async (route) => {
+    if (route.request().url().includes(encodeURIComponent(asked[1].id))) await engine.call('approver', 'POST', `/v1/tasks/${asked[1].id}/decision`, { outcome: 'rejected', comment: 'not this one', digest: asked[1].approval.digest }).catch(() => null);
+    const body = route.request().postDataJSON();
+    if (!asked.some((one) => one.approval.digest === body.digest)) complaints.push(`a decision without its own digest: ${JSON.stringify(body)}`);
+    await route.continue();
+  });
+  await page.getByRole('button', { name: 'Approve these 3' }).click();
+  await see('2 approvals approved.');
+  await see('1 was refused');
+  if ((await page.locator('.bulk .badge.green').count()) !== 2) throw new Error('not two are shown as approved');
+  await page.locator('.bulk .help.bad').waitFor();
+  await page.unroute('**/v1/tasks/*/decision');
+  await page.getByRole('button', { name: 'Back to the list' }).click();
+  for (const one of several) await ended(one.id);
+  const kept = await engine.call('approver', 'GET', `/v1/tasks/${asked[2].id}`);
+  if (kept.outcome !== 'approved' || kept.comment !== 'all three were seen') throw new Error(`decided as ${kept.outcome}: ${kept.comment}`);
+  done('several approvals are decided at once, each by its digest; one that is refused says so and stops no other');
+
   const form = (await engine.call('approver', 'GET', '/v1/tasks?kind=human')).tasks.find((one) => one.instanceKey === 'CT-11');
   await go(`/inbox?task=${form.id}`);
   await page.getByRole('button', { name: 'Sign it' }).click();
@@ -96,6 +142,43 @@ try {
   await page.getByRole('button', { name: 'Cancel the instance' }).click();
   await page.getByText('cancelled', { exact: true }).first().waitFor();
   done('an instance is cancelled with a reason');
+
+  await go(`/instances/${small.id}?tab=variables`);
+  await page.locator('.origin').first().waitFor();
+  await page.locator('.origin').getByText('at the start').first().waitFor();
+  done('each variable names the step that wrote it');
+
+  await go(`/instances/${small.id}?tab=timeline`);
+  await page.locator('.legend').getByText('a free worker (queue)').waitFor();
+  await page.locator('.legend').getByText('the model', { exact: false }).first().waitFor();
+  done('the timeline tells the queue from the work');
+
+  const { BpmnModdle } = await import('bpmn-moddle');
+  const deployed = (await engine.call('dev', 'GET', '/v1/processes')).processes;
+  for (const one of deployed) {
+    const xml = await engine.text('dev', `/v1/processes/${one.key}/versions/${one.version}/bpmn`);
+    const { warnings } = await new BpmnModdle().fromXML(xml);
+    for (const warning of warnings) complaints.push(`bpmn-moddle on ${one.key}: ${warning.message}`);
+  }
+  done(`bpmn-moddle reads all ${deployed.length} processes without a warning`);
+
+  await go('/processes/complaint');
+  await page.locator('.mark.figure').first().waitFor();
+  await page.getByRole('button', { name: 'Failed', exact: true }).click();
+  await page.getByRole('table', { name: 'Nodes' }).getByRole('button').first().click();
+  await page.locator('.djs-shape.chosen').waitFor();
+  done('a process shows how warm its nodes are');
+
+  await go('/workers');
+  await page.getByRole('row', { name: /payments\.payout/ }).first().waitFor();
+  await page.locator('.badge.red').getByText('unserved').first().waitFor();
+  await page.locator('tr', { hasText: 'unserved' }).getByRole('button').first().click();
+  await page.locator('.work li').first().waitFor();
+  done('a topic that nobody serves is shown with what waits on it');
+
+  await go('/settings');
+  await page.getByRole('region', { name: 'Tool server crm' }).waitFor();
+  done('the settings show the tool servers as they are deployed');
 
   await go('/processes/month_end?tab=source');
   const editor = page.getByLabel('Source of month_end');
@@ -136,11 +219,12 @@ try {
     const task = (await engine.call('approver', 'GET', '/v1/tasks')).tasks[0];
     const tabs = ['timeline', 'journal', 'variables', 'lineage', 'incidents', 'history'].map((tab) => `/instances/${small.id}?tab=${tab}`);
     const processes = ['diagram', 'source', 'start', 'versions'].map((tab) => `/processes/contract_review?tab=${tab}`);
-    for (const [path, who = 'dev'] of [['/instances'], ...tabs.map((tab) => [tab]), ...processes.map((tab) => [tab]), ['/processes'], ['/workers'], ['/incidents'], ['/settings'], ['/inbox', 'approver'], [`/inbox?task=${task.id}`, 'approver']]) {
+    for (const [path, who = 'dev', part] of [['/instances'], ...tabs.map((tab) => [tab]), ...processes.map((tab) => [tab]), ['/processes'], ['/workers'], ['/incidents'], ['/settings'], ['/inbox', 'approver'], [`/inbox?task=${task.id}`, 'approver'], ['/inbox', 'approver', 'several']]) {
       await as(who);
       await go(path);
       await page.waitForTimeout(150);
       await page.waitForFunction(() => !document.querySelector('.loading, [aria-label="Loading the diagram"]'));
+      if (part === 'several') await page.getByLabel(/choose all approvals/).check();
       await page.evaluate(axe);
       const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }));
       for (const one of violations) complaints.push(`axe ${scheme} ${path}: ${one.id}, ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 140)).join(' | ')}`);

@@ -14,6 +14,7 @@ const root = createRootRoute({
 });
 
 const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined);
+const time = (value: unknown) => (typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value)) ? value : undefined);
 const one = <T extends string>(value: unknown, of: readonly T[]) => of.find((word) => word === value);
 
 const home = createRoute({
@@ -35,6 +36,8 @@ export const instancesRoute = createRoute({
     status: one(search.status, STATUSES),
     businessKey: text(search.businessKey),
     label: text(search.label),
+    startedAfter: time(search.startedAfter),
+    startedBefore: time(search.startedBefore),
   }),
 });
 

@@ -2,8 +2,8 @@
 import { infiniteQueryOptions, queryOptions } from '@tanstack/react-query';
 import { get, getText, path } from './client';
 import type {
-  Explanation, History, HistoryEntry, HumanTask, HumanTaskList, Incident, IncidentList, Instance, InstanceJournal, InstanceList, InstanceStatus, KeyList,
-  Lineage, Me, Process, ProcessList, Variables, Workers,
+  Explanation, ExternalTaskList, History, HistoryEntry, HumanTask, HumanTaskList, Incident, IncidentList, Instance, InstanceCounts, InstanceJournal, InstanceList, InstanceStatus,
+  KeyList, Lineage, Me, Process, ProcessList, ProcessStatistics, ProjectList, ServerList, Variables, Workers,
 } from './types';
 
 export interface InstanceFilter {
@@ -11,6 +11,10 @@ export interface InstanceFilter {
   status?: InstanceStatus;
   businessKey?: string;
   label?: string;
+  /** RFC 3339; from then on. */
+  startedAfter?: string;
+  /** RFC 3339; before then. */
+  startedBefore?: string;
 }
 
 const enc = encodeURIComponent;
@@ -23,6 +27,14 @@ export const instances = (filter: InstanceFilter) =>
     queryFn: ({ pageParam, signal }) => get<InstanceList>(path('/v1/instances', { ...filter, limit: 100, after: pageParam }), signal),
     initialPageParam: '',
     getNextPageParam: (last) => last.next ?? undefined,
+  });
+
+/** How many there are, by status; of a business key or a label nobody counts. */
+export const counts = ({ process, startedAfter, startedBefore }: InstanceFilter) =>
+  queryOptions({
+    queryKey: ['counts', process, startedAfter, startedBefore],
+    queryFn: async ({ signal }) => (await get<InstanceCounts>(path('/v1/instances/counts', { process, startedAfter, startedBefore }), signal)).counts,
+    placeholderData: (before) => before,
   });
 
 export const instance = (id: string) =>
@@ -51,7 +63,7 @@ export const journal = (id: string) =>
   queryOptions({ queryKey: ['instance', id, 'journal'], queryFn: ({ signal }) => get<InstanceJournal>(`/v1/instances/${enc(id)}/journal`, signal) });
 
 export const variables = (id: string) =>
-  queryOptions({ queryKey: ['instance', id, 'variables'], queryFn: ({ signal }) => get<Variables>(`/v1/instances/${enc(id)}/variables`, signal) });
+  queryOptions({ queryKey: ['instance', id, 'variables'], queryFn: ({ signal }) => get<Variables>(`/v1/instances/${enc(id)}/variables?history=true`, signal) });
 
 export const lineage = (id: string) =>
   queryOptions({ queryKey: ['instance', id, 'lineage'], queryFn: ({ signal }) => get<Lineage>(`/v1/instances/${enc(id)}/lineage`, signal) });
@@ -112,6 +124,22 @@ export const bpmn = (key: string, version: number) =>
     staleTime: Infinity,
     gcTime: 30 * 60_000,
   });
+
+/** What stands at each node now, and how long the newest visits took. */
+export const statistics = (key: string, version: number) =>
+  queryOptions({
+    queryKey: ['statistics', key, version],
+    queryFn: ({ signal }) => get<ProcessStatistics>(`/v1/processes/${enc(key)}/versions/${version}/statistics`, signal),
+    refetchInterval: 10_000,
+  });
+
+export const servers = queryOptions({ queryKey: ['servers'], queryFn: async ({ signal }) => (await get<ServerList>('/v1/servers', signal)).servers });
+
+export const projects = queryOptions({ queryKey: ['projects'], queryFn: async ({ signal }) => (await get<ProjectList>('/v1/projects', signal)).projects });
+
+/** Open tasks of a topic, newest first. */
+export const topicTasks = (topic: string) =>
+  queryOptions({ queryKey: ['workers', 'tasks', topic], queryFn: ({ signal }) => get<ExternalTaskList>(path('/v1/external-tasks', { topic, limit: 50 }), signal) });
 
 export const workers = queryOptions({ queryKey: ['workers'], queryFn: ({ signal }) => get<Workers>('/v1/workers', signal), refetchInterval: 5_000 });
 

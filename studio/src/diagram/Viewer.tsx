@@ -4,6 +4,7 @@ import 'bpmn-js/dist/assets/bpmn-js.css';
 import 'bpmn-js/dist/assets/diagram-js.css';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { readGraph } from './graph';
+import type { Heat } from './heat';
 import { withDiagram } from './layout';
 
 export interface Marks {
@@ -36,7 +37,7 @@ interface EventBus {
 
 const INK = { defaultFillColor: 'var(--surface)', defaultStrokeColor: 'var(--ink)', defaultLabelColor: 'var(--ink)' };
 
-export default function Viewer({ xml, marks, selected, onSelect, label }: { xml: string; marks?: Marks; selected?: string; onSelect?: (node: string | undefined) => void; label: string }) {
+export default function Viewer({ xml, marks, heat, selected, onSelect, label }: { xml: string; marks?: Marks; heat?: Map<string, Heat>; selected?: string; onSelect?: (node: string | undefined) => void; label: string }) {
   const box = useRef<HTMLDivElement>(null);
   const viewer = useRef<NavigatedViewer | null>(null);
   const [drawn, setDrawn] = useState(0);
@@ -89,6 +90,11 @@ export default function Viewer({ xml, marks, selected, onSelect, label }: { xml:
     for (const id of marks?.active ?? []) mark(id, 'active');
     for (const id of marks?.incidents ?? []) mark(id, 'broken');
     mark(selected, 'chosen');
+    for (const [id, { level, text, title }] of heat ?? []) {
+      if (!registry.get(id)) continue;
+      if (level > 0) mark(id, `heat-${level}`);
+      overlays.add(id, { position: { bottom: -4, left: 0 }, html: dot(`figure heat-${level}`, text, title) });
+    }
     const counts = new Map<string, number>();
     for (const id of marks?.active ?? []) counts.set(id, (counts.get(id) ?? 0) + 1);
     for (const [id, count] of counts) if (registry.get(id)) overlays.add(id, { position: { top: -11, left: -11 }, html: dot('token', String(count), `${count} here now`) });
@@ -98,7 +104,7 @@ export default function Viewer({ xml, marks, selected, onSelect, label }: { xml:
       overlays.clear();
       for (const [id, name] of marked) canvas.removeMarker(id, name);
     };
-  }, [drawn, marks, selected]);
+  }, [drawn, marks, heat, selected]);
 
   const zoom = (by: number) => {
     const canvas = viewer.current?.get('canvas') as Canvas | undefined;

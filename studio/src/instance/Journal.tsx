@@ -36,7 +36,6 @@ function TaskConversation({ journal, people }: { journal: TaskJournal; people: H
           </span>
         )}
       </header>
-      {task.lastError && task.state !== 'COMPLETED' && <p className="refused">{task.lastError}</p>}
       {steps.length === 0 && <p className="muted">This worker keeps no journal: only its result counts.</p>}
       {attempts.map((attempt) => (
         <div key={attempt}>

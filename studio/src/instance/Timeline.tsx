@@ -1,7 +1,7 @@
 import type { HistoryEntry, HumanTask, Instance, TaskJournal } from '../api/types';
 import { clock, duration, useNow } from '../ui/time';
 import { Empty } from '../ui/parts';
-import { lanes, type Wait, words } from './timeline';
+import { flat, lanes, totals, type Wait, words } from './timeline';
 
 /** A lane for each node; colour and words say what was waited for. */
 export function Timeline({ instance, history, journal, people, selected, select }: { instance: Instance; history: HistoryEntry[]; journal: TaskJournal[]; people: HumanTask[]; selected?: string; select: (node: string | undefined) => void }) {
@@ -12,7 +12,7 @@ export function Timeline({ instance, history, journal, people, selected, select 
   const span = Math.max(1, end - begin);
   const at = (time: number) => Math.min(100, Math.max(0, ((time - begin) / span) * 100));
   if (all.length === 0) return <Empty title="Nothing has happened yet" />;
-  const kinds = [...new Set(all.flatMap((lane) => lane.stretches.map((stretch) => stretch.kind)))];
+  const sums = [...totals(all)].sort(([, a], [, b]) => b - a);
   return (
     <div>
       <div className="lanes">
@@ -34,7 +34,7 @@ export function Timeline({ instance, history, journal, people, selected, select 
                 {lane.node}
               </button>
               <div className="lane-track" role="img" aria-label={`${lane.node}: ${duration(to - from)}, waited for ${[...new Set(busy.map((one) => words(one.kind)))].join(', ') || 'nothing'}`}>
-                {lane.stretches.map((stretch, index) => (
+                {flat(lane.stretches).map((stretch, index) => (
                   <span
                     key={index}
                     className={`stretch ${stretch.kind}`}
@@ -49,9 +49,9 @@ export function Timeline({ instance, history, journal, people, selected, select 
         })}
       </div>
       <p className="legend">
-        {kinds.map((kind: Wait) => (
+        {sums.map(([kind, ms]: [Wait, number]) => (
           <span key={kind}>
-            <i className={`stretch ${kind}`} /> {words(kind)}
+            <i className={`stretch ${kind}`} /> {words(kind)} <span className="num">{duration(ms)}</span>
           </span>
         ))}
       </p>

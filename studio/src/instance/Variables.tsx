@@ -1,37 +1,43 @@
-// What the instance holds, where each value came from, and what stood there before.
+// What the instance holds, which step wrote each value, and what stood there before.
+import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { HistoryEntry, Variable } from '../api/types';
+import type { Variable, VariableWrite } from '../api/types';
 import { Badge, Empty, Value } from '../ui/parts';
 import { Time } from '../ui/time';
 
-export function VariableTable({ variables, history }: { variables: Record<string, Variable>; history: HistoryEntry[] }) {
-  const names = Object.keys(variables).sort();
-  if (names.length === 0) return <Empty title="No variables" />;
+export function VariableTable({ instance, variables, isCut, node }: { instance: string; variables: Record<string, Variable>; isCut: boolean; node?: string }) {
+  const all = Object.entries(variables).sort(([a], [b]) => a.localeCompare(b));
+  const shown = node ? all.filter(([, one]) => (one.history ?? []).some((write) => write.source.nodeId === node)) : all;
+  if (all.length === 0) return <Empty title="No variables" />;
+  if (shown.length === 0) return <Empty title={`${node} has written nothing`} />;
   return (
-    <div className="scroll">
-      <table>
-        <thead>
-          <tr>
-            <th scope="col">Name</th>
-            <th scope="col">Value</th>
-            <th scope="col">Written by</th>
-          </tr>
-        </thead>
-        <tbody>
-          {names.map((name) => {
-            const variable = variables[name];
-            return variable ? <Row key={name} name={name} variable={variable} writes={history.filter((entry) => entry.type === 'VARIABLE_SET' && (entry.data as { name?: string }).name === name)} /> : null;
-          })}
-        </tbody>
-      </table>
-    </div>
+    <>
+      {isCut && <p className="banner">This instance has a very long history: the newest writes are not listed here.</p>}
+      <div className="scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Name</th>
+              <th scope="col">Value</th>
+              <th scope="col">Written by</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map(([name, variable]) => (
+              <Row key={name} instance={instance} name={name} variable={variable} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
   );
 }
 
-function Row({ name, variable, writes }: { name: string; variable: Variable; writes: HistoryEntry[] }) {
+function Row({ instance, name, variable }: { instance: string; name: string; variable: Variable }) {
   const [open, setOpen] = useState(false);
-  const source = variable.source;
+  const writes = variable.history ?? [];
   const last = writes.at(-1);
+  const earlier = writes.slice(0, -1).reverse();
   return (
     <>
       <tr>
@@ -42,29 +48,51 @@ function Row({ name, variable, writes }: { name: string; variable: Variable; wri
           <Value value={variable.value} label={name} />
         </td>
         <td>
-          {source?.nodeId ? <code>{source.nodeId}</code> : (source?.actor ?? 'the engine')} {last && <Time at={last.at} />}
-          {writes.length > 1 && (
-            <button type="button" className="link" aria-expanded={open} onClick={() => setOpen(!open)}>
-              {open ? 'hide' : `${writes.length - 1} earlier`}
+          <Origin instance={instance} write={last ?? { source: variable.source ?? {} }} />
+          {earlier.length > 0 && (
+            <button type="button" className="link" aria-expanded={open} aria-label={`Earlier values of ${name}`} onClick={() => setOpen(!open)}>
+              {open ? 'hide' : `${earlier.length} earlier`}
             </button>
           )}
         </td>
       </tr>
       {open &&
-        writes
-          .slice(0, -1)
-          .reverse()
-          .map((entry) => (
-            <tr key={`${entry.revision}.${entry.index}`} className="before">
-              <td className="muted">before</td>
-              <td>
-                <Value value={(entry.data as { value?: unknown }).value} />
-              </td>
-              <td>
-                {entry.nodeId ? <code>{entry.nodeId}</code> : (entry.actor ?? 'the engine')} <Time at={entry.at} />
-              </td>
-            </tr>
-          ))}
+        earlier.map((write, index) => (
+          <tr key={`${write.revision}/${index}`} className="before">
+            <td className="muted">before</td>
+            <td>
+              <Value value={write.value} />
+            </td>
+            <td>
+              <Origin instance={instance} write={write} />
+            </td>
+          </tr>
+        ))}
     </>
+  );
+}
+
+/** The node with its task and attempt, or who started or changed the instance. */
+function Origin({ instance, write }: { instance: string; write: Pick<VariableWrite, 'source'> & Partial<VariableWrite> }) {
+  const { nodeId, taskId, attempt, actor } = write.source;
+  const number = taskId?.split('.').at(-1);
+  return (
+    <span className="row wrap origin">
+      {nodeId ? (
+        <Link to="/instances/$id" params={{ id: instance }} search={{ tab: taskId ? 'journal' : 'timeline', node: nodeId }} title={taskId ?? undefined}>
+          {nodeId}
+        </Link>
+      ) : (
+        <span>{actor ?? 'the engine'}</span>
+      )}
+      {number && (
+        <span className="muted small">
+          task {number}
+          {attempt ? `, attempt ${attempt}` : ''}
+        </span>
+      )}
+      {!nodeId && <span className="muted small">{actor && write.revision === 1 ? 'at the start' : ''}</span>}
+      {write.at && <Time at={write.at} />}
+    </span>
   );
 }

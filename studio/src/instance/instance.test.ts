@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { HistoryEntry, HumanTask, TaskJournal } from '../api/types';
 import { duration, relative } from '../ui/time';
 import { answered, asked, result, tokens } from './journal';
-import { lanes } from './timeline';
+import { lanes, queued, totals } from './timeline';
 import { sentence } from './Why';
 
 const T = Date.parse('2026-11-30T06:00:00.000Z');
@@ -22,14 +22,33 @@ describe('the timeline', () => {
     expect(ask).toMatchObject({ node: 'ask', stretches: [{ kind: 'person', from: T + 900, to: T + 2_000 }] });
   });
   it('lays the steps of the journal and approvals over the wait for a worker', () => {
-    const journal = [{ task: { nodeId: 'triage' }, steps: [{ kind: 'MODEL', sequence: 1, toolRef: 'model:m', startedAt: at(100), endedAt: at(300) }] }] as unknown as TaskJournal[];
+    const journal = [{ task: { nodeId: 'triage', topic: 'agent', createdAt: at(0), lockedAt: at(50), endedAt: at(900) }, steps: [{ kind: 'MODEL', sequence: 1, toolRef: 'model:m', startedAt: at(100), endedAt: at(300) }] }] as unknown as TaskJournal[];
     const people = [{ kind: 'approval', nodeId: 'triage', title: 'Approve', createdAt: at(300), endedAt: at(800) }] as unknown as HumanTask[];
     const kinds = lanes(history, journal, people, T + 2_000)[0]?.stretches.map((one) => one.kind);
-    expect(kinds).toEqual(['worker', 'model', 'person']);
+    expect(kinds).toEqual(['worker', 'queue', 'model', 'person']);
   });
   it('shows an incident and what follows its retry', () => {
     const stuck = [event(0, 'NODE_ENTERED', 'rule', { token: 1 }), event(0, 'NODE_STUCK', 'rule'), event(500, 'NODE_RETRIED', 'rule'), event(600, 'TOKEN_ENDED', 'rule')];
     expect(lanes(stuck, [], [], T + 1_000)[0]?.stretches.map((one) => [one.kind, one.to - one.from])).toEqual([['incident', 500], ['engine', 100]]);
+  });
+});
+
+describe('the queue', () => {
+  const task = (part: object) => ({ nodeId: 'pay', topic: 'pay', createdAt: at(0), ...part }) as unknown as TaskJournal['task'];
+  const step = (kind: string, from: number, to?: number) => ({ kind, startedAt: at(from), endedAt: to === undefined ? undefined : at(to) }) as unknown as TaskJournal['steps'][number];
+  it('ends with the lease, and what follows is work', () => {
+    expect(queued(task({ lockedAt: at(300), endedAt: at(900) }), [], [], T + 2_000)).toEqual([[T, T + 300]]);
+    expect(queued(task({}), [], [], T + 2_000)).toEqual([[T, T + 2_000]]);
+  });
+  it('begins again after a failed try, and after what the task was parked for', () => {
+    expect(queued(task({ lockedAt: at(700), endedAt: at(900) }), [], [T + 400], T + 2_000)).toEqual([[T, T + 400], [T + 400, T + 700]]);
+    const steps = [step('MODEL', 100, 150), step('DELEGATION', 150, 600), step('MODEL', 650, 660)];
+    expect(queued(task({ lockedAt: at(640), endedAt: at(700) }), steps, [], T + 2_000)).toEqual([[T, T + 100], [T + 600, T + 640]]);
+  });
+  it('is told apart in the sums, where the more exact counts', () => {
+    const journal = [{ task: task({ lockedAt: at(300), endedAt: at(900) }), steps: [] }] as unknown as TaskJournal[];
+    const history = [event(0, 'NODE_ENTERED', 'pay', { token: 1 }), event(0, 'TASK_CREATED', 'pay'), event(900, 'TOKEN_ENDED', 'pay')];
+    expect(Object.fromEntries(totals(lanes(history, journal, [], T + 2_000)))).toEqual({ queue: 300, worker: 600 });
   });
 });
 

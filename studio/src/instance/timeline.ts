@@ -1,7 +1,7 @@
 // When which node was busy, and what it waited for: read out of history, journal and the tasks of people.
 import type { HistoryEntry, HumanTask, TaskJournal } from '../api/types';
 
-export type Wait = 'engine' | 'worker' | 'model' | 'tool' | 'person' | 'child' | 'timer' | 'join' | 'incident';
+export type Wait = 'engine' | 'queue' | 'worker' | 'model' | 'tool' | 'person' | 'child' | 'timer' | 'join' | 'incident';
 
 export interface Stretch {
   kind: Wait;
@@ -84,6 +84,7 @@ export function lanes(history: HistoryEntry[], journal: TaskJournal[], people: H
   }
   for (const visit of [...open]) close(visit, now);
   for (const { task, steps } of journal) {
+    for (const [from, to] of queued(task, steps, failures(history, task.nodeId), now)) add(task.nodeId, { kind: 'queue', from, to, label: `${task.topic}: no worker has it` });
     for (const step of steps) {
       const from = new Date(step.startedAt).getTime();
       const to = step.endedAt ? new Date(step.endedAt).getTime() : task.endedAt ? new Date(task.endedAt).getTime() : now;
@@ -99,8 +100,59 @@ export function lanes(history: HistoryEntry[], journal: TaskJournal[], people: H
   return [...byNode].map(([node, stretches]) => ({ node, stretches }));
 }
 
+/** When tries of a node's task failed. */
+function failures(history: HistoryEntry[], node: string): number[] {
+  return history.filter((entry) => entry.type === 'ATTEMPT_ENDED' && entry.nodeId === node).map((entry) => new Date(entry.at).getTime());
+}
+
+/**
+ * When a task waited for a worker to take it: from its making, from a failed try, or from the end of what it was parked
+ * for, until its next lease. Only the last lease's begin is kept; the ones before are known by the steps they made.
+ */
+export function queued(task: TaskJournal['task'], steps: TaskJournal['steps'], failed: number[], now: number): [number, number][] {
+  const ms = (at: string | null | undefined) => (at ? new Date(at).getTime() : undefined);
+  const created = new Date(task.createdAt).getTime();
+  const end = ms(task.endedAt) ?? now;
+  const locked = ms(task.lockedAt);
+  const begins = [...steps.map((step) => new Date(step.startedAt).getTime()), ...(locked === undefined ? [] : [locked])].sort((a, b) => a - b);
+  const parked = steps.filter((step) => step.kind === 'DELEGATION' || step.kind === 'WAIT').map((step) => ms(step.endedAt));
+  const opened = [created, ...failed, ...parked.filter((at): at is number => at !== undefined)].filter((at) => at >= created && at <= end).sort((a, b) => a - b);
+  const found: [number, number][] = [];
+  for (const [index, from] of opened.entries()) {
+    const before = opened[index + 1] ?? Infinity;
+    const taken = begins.find((at) => at >= from) ?? (locked !== undefined && task.endedAt ? from : end);
+    // Still parked for something else when the first of several settled: it is no queue.
+    const to = Math.min(taken, before, end);
+    if (to > from) found.push([from, to]);
+  }
+  return found;
+}
+
+/** A lane without overlaps: of what lies over each other the later, which is the more exact, counts. */
+export function flat(stretches: Stretch[]): Stretch[] {
+  const cuts = [...new Set(stretches.flatMap((one) => [one.from, one.to]))].sort((a, b) => a - b);
+  const pieces: Stretch[] = [];
+  for (let index = 0; index + 1 < cuts.length; index++) {
+    const from = cuts[index] ?? 0;
+    const to = cuts[index + 1] ?? 0;
+    const top = stretches.findLast((one) => one.from <= from && one.to >= to);
+    if (!top) continue;
+    const last = pieces.at(-1);
+    if (last && last.to === from && last.label === top.label && last.kind === top.kind) last.to = to;
+    else pieces.push({ ...top, from, to });
+  }
+  return pieces;
+}
+
+/** How long each kind of wait took, over all lanes. */
+export function totals(all: Lane[]): Map<Wait, number> {
+  const sums = new Map<Wait, number>();
+  for (const lane of all) for (const piece of flat(lane.stretches)) sums.set(piece.kind, (sums.get(piece.kind) ?? 0) + piece.to - piece.from);
+  return sums;
+}
+
 export function words(kind: Wait): string {
   return {
-    engine: 'the engine', worker: 'a worker', model: 'the model', tool: 'a tool', person: 'a person', child: 'a child process', timer: 'a timer', join: 'other branches', incident: 'an incident',
+    engine: 'the engine', queue: 'a free worker (queue)', worker: 'the worker’s work', model: 'the model', tool: 'a tool', person: 'a person', child: 'a child process', timer: 'a timer', join: 'other branches', incident: 'an incident',
   }[kind];
 }

@@ -1,13 +1,15 @@
 // What waits for the caller: one list, one thing to look at, and the keyboard.
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { useEffect, useRef } from 'react';
+import { useEffect, useMemo, useRef, useState } from 'react';
 import * as queries from '../api/queries';
 import type { HumanTask } from '../api/types';
 import { inboxRoute } from '../router';
 import { useMe } from '../session/me';
 import { Badge, Empty, Failed, Heading, Loading, target } from '../ui/parts';
 import { Time } from '../ui/time';
+import { isDecidable } from './bulk';
+import { Bulk } from './InboxBulk';
 import { TaskDetail } from './InboxTask';
 
 const STATES = [
@@ -21,14 +23,27 @@ export function InboxScreen() {
   const { task: selected, state = 'OPEN' } = inboxRoute.useSearch();
   const navigate = useNavigate({ from: '/inbox' });
   const list = useQuery(queries.inbox(state));
-  const tasks = list.data?.tasks ?? [];
+  const tasks = useMemo(() => list.data?.tasks ?? [], [list.data]);
+  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const index = tasks.findIndex((one) => one.id === selected);
   const open = (id: string | undefined) => void navigate({ search: (before) => ({ ...before, task: id }), replace: true, resetScroll: false });
+
+  const toggle = (id: string) => {
+    const next = new Set(chosen);
+    if (!next.delete(id)) next.add(id);
+    setChosen(next);
+  };
+  const decidable = tasks.filter(isDecidable);
+  const several = tasks.filter((one) => chosen.has(one.id));
+  const [isDeciding, setDeciding] = useState(false);
+  const isSeveral = isDeciding || several.length > 0;
 
   const keys = useRef<(key: string) => boolean>(() => false);
   keys.current = (key) => {
     if (key === 'j' || key === 'ArrowDown') open(tasks[Math.min(tasks.length - 1, index + 1)]?.id);
     else if (key === 'k' || key === 'ArrowUp') open(tasks[Math.max(0, index - 1)]?.id);
+    else if (key === 'x' && tasks[index] && isDecidable(tasks[index])) toggle(tasks[index].id);
+    else if (key === 'Escape' && isSeveral) leave();
     else if (key === 'Escape' && selected) open(undefined);
     else return false;
     return true;
@@ -42,6 +57,11 @@ export function InboxScreen() {
     return () => window.removeEventListener('keydown', press);
   }, []);
 
+  const leave = () => {
+    setDeciding(false);
+    setChosen(new Set());
+  };
+
   /** After a decision the next one is up. */
   const decided = (id: string) => {
     const at = tasks.findIndex((one) => one.id === id);
@@ -51,7 +71,7 @@ export function InboxScreen() {
   };
 
   return (
-    <div className={`inbox${selected ? ' has-task' : ''}`}>
+    <div className={`inbox${selected || isDeciding ? ' has-task' : ''}`}>
       <section className="inbox-list" aria-label="Tasks">
         <Heading title="Inbox">
           <div className="segments" role="group" aria-label="State">
@@ -69,21 +89,43 @@ export function InboxScreen() {
         ) : tasks.length === 0 ? (
           <Nothing isOpen={state === 'OPEN'} />
         ) : (
-          <ul className="tasks">
-            {tasks.map((one) => (
-              <Item key={one.id} task={one} isSelected={one.id === selected} />
-            ))}
-          </ul>
+          <>
+            {decidable.length > 1 && (
+              <div className="row choose">
+                <label className="choice">
+                  <input type="checkbox" checked={several.length === decidable.length} ref={(box) => { if (box) box.indeterminate = several.length > 0 && several.length < decidable.length; }} onChange={(event) => setChosen(new Set(event.target.checked ? decidable.map((one) => one.id) : []))} /> {several.length === 0 ? 'choose all approvals' : `${several.length} of ${decidable.length} approvals`}
+                </label>
+                <span className="spring" />
+                {several.length > 0 && (
+                  <button type="button" className="narrow-only" onClick={() => setDeciding(true)}>
+                    Decide…
+                  </button>
+                )}
+              </div>
+            )}
+            <ul className="tasks">
+              {tasks.map((one) => (
+                <Item key={one.id} task={one} isSelected={one.id === selected} isChosen={chosen.has(one.id)} choose={isDecidable(one) && decidable.length > 1 ? () => toggle(one.id) : undefined} />
+              ))}
+            </ul>
+          </>
         )}
         {list.data?.more && <p className="muted center">The newest 200 are shown.</p>}
         {tasks.length > 0 && (
           <p className="keys muted small">
-            <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> confirm
+            <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> confirm{decidable.length > 1 && <> · <kbd>x</kbd> choose</>}
           </p>
         )}
       </section>
       <section className="inbox-task" aria-label="Task">
-        {selected ? (
+        {isSeveral ? (
+          <>
+            <button type="button" className="back" onClick={() => setDeciding(false)}>
+              ‹ All tasks
+            </button>
+            <Bulk tasks={several} begin={() => setDeciding(true)} leave={leave} />
+          </>
+        ) : selected ? (
           <>
             <button type="button" className="back" onClick={() => open(undefined)}>
               ‹ All tasks
@@ -112,14 +154,15 @@ function Nothing({ isOpen }: { isOpen: boolean }) {
   );
 }
 
-function Item({ task, isSelected }: { task: HumanTask; isSelected: boolean }) {
+function Item({ task, isSelected, isChosen, choose }: { task: HumanTask; isSelected: boolean; isChosen: boolean; choose?: () => void }) {
   const item = useRef<HTMLAnchorElement>(null);
   useEffect(() => {
     if (isSelected) item.current?.scrollIntoView({ block: 'nearest' });
   }, [isSelected]);
   const approval = task.approval;
   return (
-    <li>
+    <li className={choose ? 'with-choice' : undefined}>
+      {choose && <input type="checkbox" className="item-choice" checked={isChosen} onChange={choose} aria-label={`Choose ${title(task)} of ${task.instanceKey}`} />}
       <Link ref={item} to="/inbox" search={{ task: task.id, state: task.state === 'OPEN' ? undefined : task.state }} replace resetScroll={false} className={`task-item${isSelected ? ' chosen' : ''}`} aria-current={isSelected ? 'true' : undefined}>
         <span className="row">
           <strong className="cut">{title(task)}</strong>
@@ -145,7 +188,7 @@ export function title(task: HumanTask): string {
 }
 
 /** The inputs on one line. */
-function brief(inputs: unknown): string {
+export function brief(inputs: unknown): string {
   if (inputs === null || typeof inputs !== 'object') return String(inputs);
   return Object.entries(inputs)
     .map(([name, value]) => `${name} ${typeof value === 'string' ? value : String(value)}`)

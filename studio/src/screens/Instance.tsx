@@ -132,7 +132,7 @@ function Loaded({ instance }: { instance: Instance }) {
                   <Value value={instance.outputs} />
                 </div>
               )}
-              <VariableTable variables={variables.data.variables} history={history.data ?? []} />
+              <VariableTable instance={id} variables={variables.data.variables} isCut={variables.data.historyCut ?? false} node={node} />
             </>
           ) : (
             <Answer query={variables} />

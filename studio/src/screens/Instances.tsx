@@ -2,32 +2,41 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type FormEvent, useEffect, useRef } from 'react';
+import { type FormEvent, useEffect, useMemo, useRef } from 'react';
 import { MOST_LIVE_PAGES } from '../api/feed';
 import * as queries from '../api/queries';
-import type { Instance } from '../api/types';
+import type { Instance, InstanceStatus, StatusCount } from '../api/types';
 import { instancesRoute, STATUSES } from '../router';
 import { useMay } from '../session/me';
 import { Empty, Failed, Heading, Loading, Status } from '../ui/parts';
-import { Time, Took } from '../ui/time';
+import { fromLocal, Time, toLocal, Took } from '../ui/time';
+import { amount } from './counts';
 
 const ROW = 45;
+
+/** Shown also when there are none, so that the row does not change under the pointer. */
+const ALWAYS = new Set<InstanceStatus>(['RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED']);
 
 export function InstancesScreen() {
   const filter = instancesRoute.useSearch();
   const navigate = useNavigate({ from: '/instances' });
   const client = useQueryClient();
   const query = useInfiniteQuery(queries.instances(filter));
-  const processes = useQuery({ ...queries.processes, enabled: useMay('read') }).data ?? [];
+  const mayRead = useMay('read');
+  const processes = useQuery({ ...queries.processes, enabled: mayRead }).data ?? [];
+  const counts = useQuery({ ...queries.counts(filter), enabled: mayRead }).data;
   const isFiltered = Object.values(filter).some((value) => value !== undefined);
-  const rows = query.data?.pages.flatMap((page) => page.instances) ?? [];
+  const rows = useMemo(() => query.data?.pages.flatMap((page) => page.instances) ?? [], [query.data]);
   const change = (part: queries.InstanceFilter) => void navigate({ search: (before) => ({ ...before, ...part }), replace: true });
+  // What is counted does not know business keys and labels.
+  const isCounted = !filter.businessKey && !filter.label;
 
   return (
     <>
       <Heading title="Instances">
         <Filters key={`${filter.businessKey}|${filter.label}`} filter={filter} change={change} processes={processes.map((one) => one.key)} />
       </Heading>
+      <Counts counts={isCounted ? counts : undefined} current={filter.status} choose={(status) => change({ status })} />
       {(query.data?.pages.length ?? 0) > MOST_LIVE_PAGES && (
         <p className="banner">
           This far down the list stands still.{' '}
@@ -59,6 +68,29 @@ export function InstancesScreen() {
   );
 }
 
+/** How many instances are where, and the choice of one status. */
+function Counts({ counts, current, choose }: { counts?: StatusCount[]; current?: InstanceStatus; choose: (status: InstanceStatus | undefined) => void }) {
+  const shown = STATUSES.filter((status) => status === current || ALWAYS.has(status) || counts?.some((one) => one.status === status));
+  return (
+    <div className="segments counts" role="group" aria-label="Status">
+      <button type="button" aria-pressed={current === undefined} onClick={() => choose(undefined)}>
+        all
+      </button>
+      {shown.map((status) => {
+        const count = counts && (counts.find((one) => one.status === status) ?? { count: 0, atLeast: false });
+        return (
+          <button key={status} type="button" aria-pressed={current === status} className={status.toLowerCase()} onClick={() => choose(current === status ? undefined : status)}>
+            {status.toLowerCase()}{' '}
+            <span className="num" title={count?.atLeast ? 'There may be more: the engine stops counting there' : undefined}>
+              {count ? amount(count.count, count.atLeast) : ''}
+            </span>
+          </button>
+        );
+      })}
+    </div>
+  );
+}
+
 function Filters({ filter, change, processes }: { filter: queries.InstanceFilter; change: (part: queries.InstanceFilter) => void; processes: string[] }) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -66,19 +98,13 @@ function Filters({ filter, change, processes }: { filter: queries.InstanceFilter
     change({ businessKey: String(form.get('businessKey') ?? '').trim() || undefined, label: String(form.get('label') ?? '').trim() || undefined });
   };
   const known = filter.process && !processes.includes(filter.process) ? [filter.process, ...processes] : processes;
+  const isTimed = filter.startedAfter !== undefined || filter.startedBefore !== undefined;
+  const since = (hours: string) => {
+    if (hours === '') change({ startedAfter: undefined, startedBefore: undefined });
+    else if (hours !== 'between') change({ startedAfter: new Date(Date.now() - Number(hours) * 3_600_000).toISOString(), startedBefore: undefined });
+  };
   return (
     <form className="filters" role="search" onSubmit={submit}>
-      <label>
-        Status
-        <select value={filter.status ?? ''} onChange={(event) => change({ status: STATUSES.find((one) => one === event.target.value) })}>
-          <option value="">any</option>
-          {STATUSES.map((status) => (
-            <option key={status} value={status}>
-              {status.toLowerCase()}
-            </option>
-          ))}
-        </select>
-      </label>
       <label>
         Process
         <select value={filter.process ?? ''} onChange={(event) => change({ process: event.target.value || undefined })}>
@@ -88,6 +114,28 @@ function Filters({ filter, change, processes }: { filter: queries.InstanceFilter
           ))}
         </select>
       </label>
+      <label>
+        Started
+        <select value={isTimed ? 'between' : ''} onChange={(event) => since(event.target.value)}>
+          <option value="">any time</option>
+          <option value="1">in the last hour</option>
+          <option value="24">in the last 24 hours</option>
+          <option value="168">in the last 7 days</option>
+          {isTimed && <option value="between">between…</option>}
+        </select>
+      </label>
+      {isTimed && (
+        <>
+          <label>
+            From
+            <input type="datetime-local" step="60" value={toLocal(filter.startedAfter)} onChange={(event) => change({ startedAfter: fromLocal(event.target.value) })} />
+          </label>
+          <label>
+            Before
+            <input type="datetime-local" step="60" value={toLocal(filter.startedBefore)} onChange={(event) => change({ startedBefore: fromLocal(event.target.value) })} />
+          </label>
+        </>
+      )}
       <label>
         Business key
         <input name="businessKey" type="search" defaultValue={filter.businessKey ?? ''} onBlur={(event) => event.target.form?.requestSubmit()} />

@@ -5,13 +5,13 @@ import { lazy, Suspense, useMemo, useState } from 'react';
 import { post } from '../api/client';
 import * as queries from '../api/queries';
 import type { InstanceStarted, Process } from '../api/types';
-import { Diagram } from '../diagram/Diagram';
 import { SchemaForm } from '../forms/SchemaForm';
 import { begin, type Draft, fields, read, type Schema } from '../forms/schema';
 import { type ProcessTab, processRoute } from '../router';
 import { useMay } from '../session/me';
 import { Failed, Loading, NoPermission, Panel, Refused, Short, Tabs, useTitle } from '../ui/parts';
 import { Time } from '../ui/time';
+import { HeatMap } from './HeatMap';
 import { Versions } from './Versions';
 
 const Source = lazy(() => import('./Source'));
@@ -76,7 +76,7 @@ function Loaded({ process }: { process: Process }) {
         ]}
       />
       <Panel name={tab}>
-        {tab === 'diagram' && <Diagram process={process.key} version={process.version} />}
+        {tab === 'diagram' && <HeatMap process={process} />}
         {tab === 'source' && (
           <Suspense fallback={<Loading rows={8} />}>
             <Source process={process} isNewest={version === undefined || version === newest} />

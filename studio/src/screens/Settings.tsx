@@ -2,10 +2,10 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { post, remove } from '../api/client';
-import { keys } from '../api/queries';
-import type { CreatedKey } from '../api/types';
+import { keys, projects, servers } from '../api/queries';
+import type { CreatedKey, ServerList } from '../api/types';
 import { useMay, useMe } from '../session/me';
-import { Badge, Dialog, Failed, Fields, Heading, Loading, Refused } from '../ui/parts';
+import { Badge, Dialog, Empty, Failed, Fields, Heading, Loading, Refused, Short } from '../ui/parts';
 import { setTheme, type Theme, useTheme } from '../ui/theme';
 import { Time } from '../ui/time';
 
@@ -19,6 +19,7 @@ export function SettingsScreen() {
   const me = useMe();
   const theme = useTheme();
   const isAdmin = useMay('admin');
+  const mayRead = useMay('read');
   return (
     <>
       <Heading title="Settings" />
@@ -42,8 +43,92 @@ export function SettingsScreen() {
           </button>
         ))}
       </div>
+      {mayRead && <Projects />}
+      {mayRead && <Servers />}
       {isAdmin && <Keys own={me?.key} />}
     </>
+  );
+}
+
+function Projects() {
+  const query = useQuery(projects);
+  return (
+    <>
+      <h2>Project</h2>
+      {query.isPending ? (
+        <Loading rows={1} />
+      ) : query.isError ? (
+        <Failed error={query.error} retry={() => void query.refetch()} />
+      ) : (
+        query.data.map((one) => (
+          <Fields
+            key={one.id}
+            of={[
+              ['Id', <code key="i">{one.id}</code>],
+              ['Name', one.name],
+              ['Made', <Time key="t" at={one.createdAt} />],
+              ['Processes', String(one.processes)],
+              ['Tool servers', String(one.servers)],
+            ]}
+          />
+        ))
+      )}
+    </>
+  );
+}
+
+/** What agents may call, as it is deployed; the documents of the project change it. */
+function Servers() {
+  const query = useQuery(servers);
+  return (
+    <>
+      <h2>Tool servers</h2>
+      {query.isPending ? (
+        <Loading rows={2} />
+      ) : query.isError ? (
+        <Failed error={query.error} retry={() => void query.refetch()} />
+      ) : query.data.length === 0 ? (
+        <Empty title="No tool server is deployed">
+          A project names them in <code>servers/*.server.yaml</code>.
+        </Empty>
+      ) : (
+        <div className="stack">
+          {query.data.map((one) => (
+            <Server key={one.name} server={one} />
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Server({ server }: { server: ServerList['servers'][number] }) {
+  return (
+    <section className="card" aria-label={`Tool server ${server.name}`}>
+      <div className="row wrap">
+        <h3>{server.name}</h3>
+        <Badge word={server.transport} tone="grey" />
+        {server.url && <code>{server.url}</code>}
+        {server.credentialEnv && <span className="muted small">secret in the worker’s {server.credentialEnv}</span>}
+        <span className="spring" />
+        <span className="muted small">
+          v{server.version}, <Short text={server.digest} />, deployed <Time at={server.deployedAt} />
+        </span>
+      </div>
+      {server.description && <p>{server.description}</p>}
+      <ul className="work" aria-label={`Tools of ${server.name}`}>
+        {server.tools.map((tool) => (
+          <li key={tool.name} className="row wrap">
+            <code>{tool.name}</code>
+            <Badge word={tool.policy} tone={tool.policy === 'read' ? 'green' : 'amber'} />
+            {tool.idempotent && <Badge word="keyed" tone="grey" />}
+            {(tool.approvers ?? []).length > 0 && <span className="muted">approved by {(tool.approvers ?? []).join(', ')}</span>}
+            {tool.description && <span className="muted">{tool.description}</span>}
+          </li>
+        ))}
+      </ul>
+      <p className="muted small">Every other tool of it is denied.</p>
+    </section>
   );
 }
 

@@ -88,6 +88,18 @@ export function Took({ from, to }: { from: string; to?: string | null }) {
   return <span className="num">{duration((to ? new Date(to).getTime() : Date.now()) - new Date(from).getTime())}</span>;
 }
 
+/** A time as `datetime-local` takes it: in the reader's own zone. */
+export function toLocal(at: string | undefined): string {
+  if (!at) return '';
+  const date = new Date(at);
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
+export function fromLocal(text: string): string | undefined {
+  const date = new Date(text);
+  return text === '' || Number.isNaN(date.getTime()) ? undefined : date.toISOString();
+}
+
 /** The value, once it has not changed for a while. */
 export function useSettled<T>(value: T, ms: number): T {
   const [settled, setSettled] = useState(value);
