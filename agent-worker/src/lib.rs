@@ -10,6 +10,7 @@ pub mod secret;
 
 pub mod engine;
 pub mod logs;
+pub mod reach;
 pub mod run;
 pub mod tools;
 pub mod turns;

@@ -1,6 +1,6 @@
 //! Logs as text or JSON lines on stderr, with every known secret struck out.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
@@ -13,12 +13,18 @@ pub fn init(json: bool) {
         .unwrap_or_else(|_| EnvFilter::new("warn,legation_agent_worker=info,legation_agent=info"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(colours())
         .with_writer(Redacted);
     if json {
         builder.json().flatten_event(true).init();
     } else {
         builder.with_target(false).init();
     }
+}
+
+/// Colours where a person looks and has not asked for none (<https://no-color.org>).
+fn colours() -> bool {
+    io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 struct Redacted;

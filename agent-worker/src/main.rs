@@ -4,15 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Parser;
 use legation_agent_worker::config::Config;
 use legation_agent_worker::http::Outgoing;
 use legation_agent_worker::models::configured::{self, Env, Models};
 use legation_agent_worker::run::Shared;
-use legation_agent_worker::secret::Secret;
 use legation_agent_worker::tools::ToolServers;
-use legation_agent_worker::{logs, worker};
+use legation_agent_worker::{logs, reach, worker};
 use legation_worker::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -23,12 +21,13 @@ const CONFIG: &str = "legation-agent.toml";
 #[derive(Parser)]
 #[command(name = "legation-agent", version)]
 struct Arguments {
-    /// The engine's address.
-    #[arg(long, env = "LEGATION_URL", default_value = "http://127.0.0.1:8700")]
-    url: String,
-    /// A file with this worker's API key; LEGATION_KEY holds the key itself.
-    #[arg(long, env = "LEGATION_KEY_FILE", default_value = ".legation/worker.key")]
-    key_file: PathBuf,
+    /// The engine's address; without it LEGATION_URL, else that of the `legation dev` of this folder.
+    #[arg(long)]
+    url: Option<String>,
+    /// A file with this worker's API key; without it LEGATION_KEY (the key itself), LEGATION_KEY_FILE, else
+    /// `.legation/worker.key` in this folder.
+    #[arg(long)]
+    key_file: Option<PathBuf>,
     /// Tool servers and models; `legation-agent.toml` in this folder when it is there.
     #[arg(long)]
     config: Option<PathBuf>,
@@ -60,9 +59,11 @@ async fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     logs::init(arguments.json_logs);
     let config = read_config(arguments.config.as_deref())?;
-    let key = read_key(&arguments.key_file)?;
+    let setting = |name: &str| std::env::var(name).ok();
+    let url = reach::address(arguments.url.as_deref(), &setting, Path::new("."));
+    let key = reach::key(arguments.key_file.as_deref(), &setting, Path::new("."))?;
     // A result that is known outlives an engine that is away for a while.
-    let client = Client::new(&arguments.url, key.expose())?.with_patience(Duration::from_secs(300));
+    let client = Client::new(&url, key.expose())?.with_patience(Duration::from_secs(300));
 
     let script = arguments.script.clone().map(|path| path.display().to_string());
     let env: Env = Arc::new(move |name: &str| match (name, &script) {
@@ -78,7 +79,7 @@ async fn main() -> anyhow::Result<()> {
     let mut topics = vec!["agent".to_owned()];
     topics.extend(arguments.pools.iter().map(|pool| format!("agent.{pool}")));
     tracing::info!(
-        url = arguments.url,
+        url,
         worker_id,
         topics = topics.join(","),
         servers = config.servers.keys().cloned().collect::<Vec<_>>().join(","),
@@ -119,22 +120,6 @@ fn read_config(path: Option<&Path>) -> anyhow::Result<Config> {
     } else {
         Ok(Config::default())
     }
-}
-
-fn read_key(path: &Path) -> anyhow::Result<Secret> {
-    if let Some(key) = std::env::var("LEGATION_KEY")
-        .ok()
-        .filter(|k| !k.trim().is_empty())
-    {
-        return Ok(Secret::new(key.trim()));
-    }
-    let text = std::fs::read_to_string(path).with_context(|| {
-        format!(
-            "no API key: {} cannot be read and LEGATION_KEY is not set",
-            path.display()
-        )
-    })?;
-    Ok(Secret::new(text.trim()))
 }
 
 fn default_id() -> String {

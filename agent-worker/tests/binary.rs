@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use wiremock::matchers::{header, method, path, path_regex};
 use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
@@ -120,7 +121,9 @@ fn start(folder: &Path, url: &str) -> Child {
         .env("LEGATION_MODEL", "story")
         .env("RUST_LOG", "debug")
         .env_remove("LEGATION_SCRIPT")
-        .env_remove("LEGATION_KEY")
+        // Of another engine, perhaps; what the command line names wins.
+        .env("LEGATION_KEY", "another-key-0123456789")
+        .env("LEGATION_KEY_FILE", "another.key")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -195,6 +198,29 @@ async fn a_missing_key_or_a_broken_configuration_ends_it_with_a_reason() {
     .unwrap();
     let output = run(folder.path()).await.unwrap();
     assert!(String::from_utf8_lossy(&output.stderr).contains("comand"));
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_looks_at_has_no_colours() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("worker.key"), KEY).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_legation-agent"))
+        .args(["--url", "http://127.0.0.1:1", "--key-file", "worker.key"])
+        .current_dir(folder.path())
+        .env_remove("NO_COLOR")
+        .env_remove("RUST_LOG")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line())
+        .await
+        .unwrap();
+    let line = line.unwrap().unwrap();
+    assert!(line.contains("legation-agent is ready"), "{line}");
+    assert!(!line.contains('\x1b'), "{line}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 // Tells customers what came of their complaint: here by writing a line, in your shop by mail.
 import { existsSync, readFileSync } from 'node:fs';
 
-const url = process.env.LEGATION_URL ?? written('url');
-const key = process.env.LEGATION_KEY ?? written('worker.key');
+const url = process.env.LEGATION_URL || written('url');
+const key = process.env.LEGATION_KEY || written('worker.key');
 const workerId = `notify-${process.pid}`;
 
 /** `legation dev` writes its address and a worker's key into the project's folder. */

@@ -1,8 +1,8 @@
 // A payments worker in plain fetch: take work, pay once per idempotency key, complete it.
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
-const url = process.env.LEGATION_URL ?? written('url');
-const key = process.env.LEGATION_KEY ?? written('worker.key');
+const url = process.env.LEGATION_URL || written('url');
+const key = process.env.LEGATION_KEY || written('worker.key');
 const topic = process.env.TOPIC ?? 'payments.payout';
 const ledger = process.env.LEDGER ?? '.legation/payments.jsonl';
 const workerId = `payments-${process.pid}`;

@@ -37,10 +37,13 @@ struct Line<'a> {
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let setting = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
-    let url = setting("LEGATION_URL", "http://127.0.0.1:8700");
-    let key = std::env::var("LEGATION_KEY")
-        .or_else(|_| read_to_string(".legation/worker.key"))
+    let given = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let written = |name: &str| read_to_string(format!(".legation/{name}"));
+    let setting = |name: &str, default: &str| given(name).unwrap_or_else(|| default.to_owned());
+    let url = given("LEGATION_URL").or_else(|| written("url").ok());
+    let url = url.as_deref().map_or("http://127.0.0.1:8700", str::trim);
+    let key = given("LEGATION_KEY")
+        .map_or_else(|| written("worker.key"), Ok)
         .context("no key: set LEGATION_KEY, or start beside the engine's .legation folder")?;
     let topic = setting("TOPIC", "payments.payout");
     let ledger = PathBuf::from(setting("LEDGER", ".legation/payments.jsonl"));
@@ -54,7 +57,7 @@ async fn main() -> anyhow::Result<()> {
         std::future::pending::<()>().await;
     };
     println!("{worker_id} waits for {topic} at {url}");
-    let worker = Worker::new(Client::new(&url, &key)?, worker_id)
+    let worker = Worker::new(Client::new(url, &key)?, worker_id)
         .concurrency(1)
         .topic(topic, move |task: Task<Payout>| {
             let ledger = ledger.clone();

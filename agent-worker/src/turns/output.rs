@@ -152,7 +152,10 @@ mod tests {
         };
         assert!(contract(&agent).contains("_confidence"), "{}", contract(&agent));
         let (result, outcome) = result_of(&agent, r#"{"result": "paid", "_confidence": 0.9}"#);
-        assert_eq!((result.get(), outcome), (r#"{"result": "paid", "_confidence": 0.9}"#, None));
+        assert_eq!(
+            (result.get(), outcome),
+            (r#"{"result": "paid", "_confidence": 0.9}"#, None)
+        );
     }
 
     #[test]
