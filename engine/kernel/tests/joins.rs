@@ -121,7 +121,7 @@ fn write(kinds: &[Kind]) -> String {
             Kind::Choice(a, b) => writeln!(
                 nodes,
                 "    - {{ id: n{place}, type: exclusive, rules: [ {{ if: '{}', then: {} }}, {{ else: {} }} ] }}",
-                place % 2 == 0,
+                place.is_multiple_of(2),
                 to(a),
                 to(b)
             ),
