@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use legation_kernel::commands::{Answer, Command};
 use legation_language::types::JsonSchemas;
-use legation_store::Db;
+use legation_store::{Db, Dialect};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -88,9 +88,22 @@ impl App {
     async fn begin(self, loops: Vec<WriterLoop>) {
         duties::set_clock(&self).await;
         for writer in loops {
-            self.spawn(writer.run(self.stop.clone()));
+            self.spawn_writer(writer);
         }
         duties::start(&self);
+    }
+
+    /// On SQLite a writer works, and waits for the disk, in its own thread: nothing else must wait there with it.
+    fn spawn_writer(&self, writer: WriterLoop) {
+        let run = writer.run(self.stop.clone());
+        if self.db().dialect() == Dialect::Postgres {
+            self.spawn(run);
+            return;
+        }
+        let runtime = tokio::runtime::Handle::current();
+        let run = self.tasks.track_future(run);
+        let thread = std::thread::Builder::new().name("legation-writer".to_owned());
+        thread.spawn(move || runtime.block_on(run)).expect("a thread can be started");
     }
 
     #[must_use]

@@ -2,6 +2,7 @@
 
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Bulk, Sql, args};
+use crate::sqlite::from_sqlite;
 use crate::{Error, Result};
 
 const COLUMNS: &str = "id, project, principal, hash, prefix, label, topics, created_at, expires_at, revoked_at, \
@@ -33,6 +34,8 @@ pub struct ApiKeyRow {
     /// Epoch milliseconds, not exact.
     pub last_used_at: Option<i64>,
 }
+
+from_sqlite!(ApiKeyRow: id, project, principal, hash, prefix, label, topics, created_at, expires_at, revoked_at, last_used_at);
 
 /// Writes a new key.
 ///

@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres, Sqlite, SqliteConnection};
 use crate::dialect::{Arg, Bulk, CHUNKS, Dialect, FromAny, Sql, postgres_arguments, sqlite_arguments};
 use crate::filter::Filter;
 use crate::gather::Gathered;
-use crate::queue::Queue;
+use crate::sqlite::Sqlite as Writing;
 use crate::writers::{PostgresTx, SqliteTx};
 use crate::{Error, Result};
 
@@ -19,8 +19,6 @@ pub struct Conn {
     failed: bool,
     /// Writes that wait, on PostgreSQL.
     gathered: Gathered,
-    /// Writes that wait, on SQLite.
-    queue: Queue,
 }
 
 enum Inner {
@@ -31,6 +29,7 @@ enum Inner {
 }
 
 enum Raw<'a> {
+    Writing(&'a mut Writing),
     Sqlite(&'a mut SqliteConnection),
     Postgres(&'a mut PgConnection),
 }
@@ -43,9 +42,7 @@ pub struct Read(Conn);
 
 impl Tx {
     pub(crate) fn sqlite(tx: SqliteTx) -> Self {
-        let mut conn = Conn::new(Inner::SqliteTx(tx));
-        conn.queue.begin();
-        Self(conn)
+        Self(Conn::new(Inner::SqliteTx(tx)))
     }
 
     pub(crate) fn postgres(tx: PostgresTx) -> Self {
@@ -58,17 +55,6 @@ impl Tx {
     /// [`Error::Connection`]: nobody knows whether it was committed; look for the command ids. Every other error:
     /// nothing was written. A transaction in which a statement failed cannot be committed.
     pub async fn commit(mut self) -> Result<()> {
-        if self.0.queue.has_only_begin() {
-            // Nothing was asked and nothing written.
-            return self.rollback().await;
-        }
-        if !self.0.queue.is_empty() && !self.0.failed {
-            let queue = std::mem::take(&mut self.0.queue);
-            return match self.0.inner {
-                Inner::SqliteTx(tx) => tx.commit_with(queue).await,
-                _ => Ok(()),
-            };
-        }
         self.0.send().await?;
         if self.0.failed {
             let message = "the transaction has failed and cannot be committed".to_owned();
@@ -76,9 +62,9 @@ impl Tx {
             return Err(Error::Database(sqlx::Error::InvalidArgument(message)));
         }
         match self.0.inner {
-            Inner::SqliteTx(tx) => tx.commit().await?,
+            Inner::SqliteTx(tx) if tx.is_begun() => tx.commit().await?,
             Inner::PostgresTx(tx) => tx.commit().await?,
-            Inner::SqliteRead(_) | Inner::PostgresRead(_) => {}
+            Inner::SqliteTx(_) | Inner::SqliteRead(_) | Inner::PostgresRead(_) => {}
         }
         Ok(())
     }
@@ -86,9 +72,9 @@ impl Tx {
     /// Undoes everything.
     pub async fn rollback(self) -> Result<()> {
         match self.0.inner {
-            Inner::SqliteTx(tx) => tx.rollback().await?,
             Inner::PostgresTx(tx) => tx.rollback().await?,
-            Inner::SqliteRead(_) | Inner::PostgresRead(_) => {}
+            // Its drop does it.
+            Inner::SqliteTx(_) | Inner::SqliteRead(_) | Inner::PostgresRead(_) => {}
         }
         Ok(())
     }
@@ -138,7 +124,6 @@ impl Conn {
             inner,
             failed: false,
             gathered: Gathered::default(),
-            queue: Queue::default(),
         }
     }
 
@@ -155,7 +140,8 @@ impl Conn {
     pub(crate) async fn execute(&mut self, sql: &'static Sql, args: &[Arg<'_>]) -> Result<u64> {
         self.send().await?;
         let text = sql.text(self.dialect());
-        let done = match self.raw() {
+        let done = match self.raw()? {
+            Raw::Writing(conn) => conn.execute(text, args),
             Raw::Sqlite(conn) => sqlx::query_with(text, sqlite_arguments(args.iter())?)
                 .execute(conn)
                 .await
@@ -170,12 +156,10 @@ impl Conn {
 
     /// Runs one statement and gives its rows.
     pub(crate) async fn fetch<T: FromAny>(&mut self, sql: &'static Sql, args: &[Arg<'_>]) -> Result<Vec<T>> {
-        if self.queue.has_only_begin() {
-            return self.run_queue(Some((sql, args))).await;
-        }
         self.send().await?;
         let text = sql.text(self.dialect());
-        let rows = match self.raw() {
+        let rows = match self.raw()? {
+            Raw::Writing(conn) => conn.fetch(text, args),
             Raw::Sqlite(conn) => {
                 sqlx::query_as_with::<Sqlite, T, _>(text, sqlite_arguments(args.iter())?)
                     .fetch_all(conn)
@@ -188,15 +172,6 @@ impl Conn {
             }
         };
         self.note(rows)
-    }
-
-    /// The same on SQLite for a statement whose marks have no numbers: it goes along with the writes that wait.
-    pub(crate) async fn fetch_along<T: FromAny>(
-        &mut self,
-        sql: &'static Sql,
-        args: &[Arg<'_>],
-    ) -> Result<Vec<T>> {
-        self.run_queue(Some((sql, args))).await
     }
 
     /// Runs one statement and gives its first row.
@@ -240,10 +215,6 @@ impl Conn {
             return Ok(());
         }
         if self.dialect() == Dialect::Sqlite {
-            if Queue::takes(rows.len()) {
-                self.queue.add(table, sql, rows, expected.is_some())?;
-                return Ok(());
-            }
             let changed = self.bulk(sql, rows).await?;
             return if expected.is_none_or(|expected| expected == changed) {
                 Ok(())
@@ -258,30 +229,13 @@ impl Conn {
         Ok(())
     }
 
-    /// Runs what waits on SQLite, and `last` after it.
-    async fn run_queue<T: FromAny>(&mut self, last: Option<(&'static Sql, &[Arg<'_>])>) -> Result<Vec<T>> {
-        let queue = std::mem::take(&mut self.queue);
-        let Raw::Sqlite(conn) = self.raw() else {
-            return Ok(Vec::new());
-        };
-        let ran = queue.run(conn, last).await;
-        let ran = self.note(ran)?;
-        match ran.conflict {
-            Some(table) => self.conflict(table).map(|()| ran.rows),
-            None => Ok(ran.rows),
-        }
-    }
-
     /// Sends what waits.
     async fn send(&mut self) -> Result<()> {
-        if !self.queue.is_empty() {
-            self.run_queue::<(i64,)>(None).await?;
-        }
         if self.gathered.is_empty() {
             return Ok(());
         }
         let gathered = std::mem::take(&mut self.gathered);
-        let Raw::Postgres(conn) = self.raw() else {
+        let Raw::Postgres(conn) = self.raw()? else {
             return Ok(());
         };
         let sent = gathered.send(conn).await;
@@ -302,7 +256,8 @@ impl Conn {
             return Ok(0);
         };
         self.send().await?;
-        let done = match self.raw() {
+        let done = match self.raw()? {
+            Raw::Writing(conn) => conn.bulk(sql, rows),
             Raw::Sqlite(conn) => {
                 let mut total = 0;
                 for (chunk, part) in chunks(rows) {
@@ -336,7 +291,8 @@ impl Conn {
             return Ok(Vec::new());
         };
         self.send().await?;
-        let found = match self.raw() {
+        let found = match self.raw()? {
+            Raw::Writing(conn) => conn.bulk_fetch(sql, rows),
             Raw::Sqlite(conn) => {
                 let mut found = Vec::new();
                 for (chunk, part) in chunks(rows) {
@@ -367,7 +323,8 @@ impl Conn {
         self.send().await?;
         let text = crate::dialect::translate(&filter.text, filter.columns, self.dialect());
         let args = filter.args;
-        let rows = match self.raw() {
+        let rows = match self.raw()? {
+            Raw::Writing(conn) => conn.fetch(&text, &args),
             Raw::Sqlite(conn) => {
                 let arguments = sqlite_arguments(args.iter())?;
                 sqlx::query_as_with::<Sqlite, T, _>(AssertSqlSafe(text), arguments)
@@ -384,13 +341,13 @@ impl Conn {
         self.note(rows)
     }
 
-    fn raw(&mut self) -> Raw<'_> {
-        match &mut self.inner {
-            Inner::SqliteTx(tx) => Raw::Sqlite(tx.begun()),
+    fn raw(&mut self) -> Result<Raw<'_>> {
+        Ok(match &mut self.inner {
+            Inner::SqliteTx(tx) => Raw::Writing(tx.begun()?),
             Inner::SqliteRead(conn) => Raw::Sqlite(conn),
             Inner::PostgresTx(tx) => Raw::Postgres(tx.conn()),
             Inner::PostgresRead(conn) => Raw::Postgres(conn),
-        }
+        })
     }
 
     fn note<T>(&mut self, result: sqlx::Result<T>) -> Result<T> {

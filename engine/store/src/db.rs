@@ -7,19 +7,17 @@ use std::time::Duration;
 
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, PgPool, SqlitePool};
 
-use crate::dialect::Sql;
+use crate::dialect::{STATEMENTS, Sql};
 use crate::hints::{self, Hints};
+use crate::sqlite::Sqlite;
 use crate::writers::{PostgresWriters, SqliteWriter};
 use crate::{Dialect, Error, Read, Result, Tx};
 
 static SQLITE_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
 pub(crate) static POSTGRES_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/postgres");
-
-/// Texts of statements that one connection keeps prepared: more than there are.
-const STATEMENTS: usize = 400;
 
 /// How long a connection may be waited for before the database counts as gone.
 const ACQUIRE: Duration = Duration::from_secs(10);
@@ -68,7 +66,7 @@ impl Db {
     pub async fn open(url: &str) -> Result<Self> {
         if let Some(path) = url.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
-            return Self::open_sqlite(Path::new(path)).await;
+            return Self::open_sqlite(Path::new(path));
         }
         if url.starts_with("postgres://") || url.starts_with("postgresql://") {
             return Self::open_postgres(url);
@@ -79,25 +77,20 @@ impl Db {
         ))
     }
 
-    async fn open_sqlite(path: &Path) -> Result<Self> {
+    fn open_sqlite(path: &Path) -> Result<Self> {
         if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
             return Err(Error::Setup("sqlite: needs the path of a file".to_owned()));
         }
+        // The writer comes first: it makes the file and turns on WAL, which a read-only connection cannot.
+        let writer = Box::new(SqliteWriter::open(path)?);
         let options = SqliteConnectOptions::new()
             .filename(path)
-            .create_if_missing(true)
-            .journal_mode(SqliteJournalMode::Wal)
-            .synchronous(SqliteSynchronous::Full)
-            .foreign_keys(false)
+            .read_only(true)
             .busy_timeout(Duration::from_secs(5))
             .statement_cache_capacity(STATEMENTS)
             .row_buffer_size(1024)
             .pragma("temp_store", "memory")
-            .pragma("cache_size", "-16000")
-            // A checkpoint syncs the whole file: rarer is cheaper, and 16 MiB of log are read back in no time.
-            .pragma("wal_autocheckpoint", "4000");
-        // The writer comes first: it makes the file and turns on WAL, which a read-only connection cannot.
-        let writer = Box::new(SqliteWriter::open(options.clone()).await?);
+            .pragma("cache_size", "-4000");
         let readers = SqlitePoolOptions::new()
             .max_connections(4)
             .acquire_timeout(ACQUIRE)
@@ -105,7 +98,7 @@ impl Db {
             .max_lifetime(None)
             // Each would be a hop to the connection's thread; a file's connection does not go away.
             .test_before_acquire(false)
-            .connect_lazy_with(options.read_only(true).pragma("cache_size", "-4000"));
+            .connect_lazy_with(options);
         Ok(Self(Arc::new(Pools::Sqlite {
             path: path.to_owned(),
             writer,
@@ -183,11 +176,15 @@ impl Db {
     /// [`Error::Setup`] if a migration fails, or if the database is newer than this program.
     pub async fn migrate(&self) -> Result<()> {
         let done = match &*self.0 {
-            Pools::Sqlite { writer, .. } => {
-                let mut guard = writer.bare().await?;
-                SQLITE_MIGRATIONS
-                    .run(guard.as_mut().expect("it was just connected"))
-                    .await
+            Pools::Sqlite { path, .. } => {
+                let options = SqliteConnectOptions::new()
+                    .filename(path)
+                    .foreign_keys(false)
+                    .synchronous(SqliteSynchronous::Full);
+                let mut conn = options.connect().await?;
+                let done = SQLITE_MIGRATIONS.run(&mut conn).await;
+                conn.close().await?;
+                done
             }
             Pools::Postgres { readers, .. } => POSTGRES_MIGRATIONS.run(readers).await,
         };
@@ -296,12 +293,11 @@ impl Db {
         let Pools::Sqlite { writer, .. } = &*self.0 else {
             return Ok(());
         };
-        let mut guard = writer.bare().await?;
-        let conn = guard.as_mut().expect("it was just connected");
-        let (count,): (i64,) = sqlx::query_as("PRAGMA page_count").fetch_one(&mut *conn).await?;
-        let text = format!("PRAGMA max_page_count = {}", count + pages);
-        sqlx::query(sqlx::AssertSqlSafe(text)).execute(conn).await?;
-        Ok(())
+        let limit = |conn: &Sqlite| {
+            let count: i64 = conn.pragma("page_count")?;
+            conn.set("max_page_count", count + pages)
+        };
+        writer.with(limit).await
     }
 
     /// Lets every commit on SQLite wait so much longer, as a slower disk would: for measurements. PostgreSQL has
@@ -317,12 +313,8 @@ impl Db {
         let Pools::Sqlite { writer, .. } = &*self.0 else {
             return Ok(String::new());
         };
-        let mut guard = writer.bare().await?;
-        let conn = guard.as_mut().expect("it was just connected");
-        let (journal,): (String,) = sqlx::query_as("PRAGMA journal_mode")
-            .fetch_one(&mut *conn)
-            .await?;
-        let (synchronous,): (i64,) = sqlx::query_as("PRAGMA synchronous").fetch_one(conn).await?;
+        let ask = |conn: &Sqlite| Ok((conn.pragma("journal_mode")?, conn.pragma("synchronous")?));
+        let (journal, synchronous): (String, i64) = writer.with(ask).await?;
         let word = match synchronous {
             0 => "OFF",
             1 => "NORMAL",

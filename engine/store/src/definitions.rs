@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "project, key, version, digest, body, source, created_at, created_by";
 
@@ -26,6 +27,8 @@ pub struct DefinitionRow {
     /// The principal who deployed it.
     pub created_by: String,
 }
+
+from_sqlite!(DefinitionRow: project, key, version, digest, body, source, created_at, created_by);
 
 impl DefinitionRow {
     fn args(&self) -> Vec<Arg<'_>> {

@@ -14,6 +14,11 @@ use sqlx::postgres::PgArguments;
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{Arguments, Postgres, Sqlite};
 
+use crate::sqlite::FromSqlite;
+
+/// Texts of statements that one connection keeps prepared: more than there are.
+pub(crate) const STATEMENTS: usize = 400;
+
 /// The two databases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -131,8 +136,9 @@ impl Sql {
     }
 }
 
-/// Row counts of the SQLite texts of one [`Bulk`] statement. Any number of rows is a few of these, so that the
-/// statement cache holds four texts a statement and a batch costs few hops to the connection's thread.
+/// Row counts of the SQLite texts of one [`Bulk`] statement for readers. Any number of rows is a few of these, so that
+/// the statement cache holds four texts a statement and a list costs few hops to the connection's thread. The writer
+/// takes one row at a time.
 pub(crate) const CHUNKS: [usize; 4] = [64, 16, 4, 1];
 
 /// A statement over many rows: UNNEST over arrays on PostgreSQL, chunks of VALUES on SQLite. It has no other values.
@@ -198,6 +204,11 @@ pub(crate) fn translate(text: &str, columns: &str, dialect: Dialect) -> String {
         Dialect::Sqlite => "",
         Dialect::Postgres => "FOR UPDATE OF t",
     };
+    let text = match dialect {
+        // SQLite takes $1 for a name, and counts it by its place.
+        Dialect::Sqlite => text.replace('$', "?"),
+        Dialect::Postgres => text.to_owned(),
+    };
     let mut text = text
         .replace("{columns}", columns)
         .replace("{t.columns}", &aliased.join(", "))
@@ -209,7 +220,7 @@ pub(crate) fn translate(text: &str, columns: &str, dialect: Dialect) -> String {
         };
         let number = text[start + 7..start + length].to_owned();
         let list = match dialect {
-            Dialect::Sqlite => format!("(SELECT value FROM json_each(${number}))"),
+            Dialect::Sqlite => format!("(SELECT value FROM json_each(?{number}))"),
             Dialect::Postgres => format!("(SELECT unnest(${number}::text[]))"),
         };
         text.replace_range(start..=start + length, &list);
@@ -220,15 +231,6 @@ pub(crate) fn translate(text: &str, columns: &str, dialect: Dialect) -> String {
 /// Binds values for one SQLite statement.
 pub(crate) fn sqlite_arguments<'a>(args: impl Iterator<Item = &'a Arg<'a>>) -> sqlx::Result<SqliteArguments> {
     let mut list = SqliteArguments::default();
-    add_sqlite_arguments(&mut list, args)?;
-    Ok(list)
-}
-
-/// Binds more values.
-pub(crate) fn add_sqlite_arguments<'a>(
-    list: &mut SqliteArguments,
-    args: impl Iterator<Item = &'a Arg<'a>>,
-) -> sqlx::Result<()> {
     for arg in args {
         match *arg {
             Arg::Text(value) => list.add(value),
@@ -239,7 +241,7 @@ pub(crate) fn add_sqlite_arguments<'a>(
         }
         .map_err(sqlx::Error::Encode)?;
     }
-    Ok(())
+    Ok(list)
 }
 
 /// Binds scalars and then, column by column, the arrays of `rows`.
@@ -302,6 +304,7 @@ impl<'a> Arg<'a> {
 pub(crate) trait FromAny:
     for<'r> sqlx::FromRow<'r, <Sqlite as sqlx::Database>::Row>
     + for<'r> sqlx::FromRow<'r, <Postgres as sqlx::Database>::Row>
+    + FromSqlite
     + Send
     + Unpin
 {
@@ -310,6 +313,7 @@ pub(crate) trait FromAny:
 impl<T> FromAny for T where
     T: for<'r> sqlx::FromRow<'r, <Sqlite as sqlx::Database>::Row>
         + for<'r> sqlx::FromRow<'r, <Postgres as sqlx::Database>::Row>
+        + FromSqlite
         + Send
         + Unpin
 {

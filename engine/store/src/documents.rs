@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "project, kind, key, version, digest, source, body, created_at";
 
@@ -26,6 +27,8 @@ pub struct DocumentRow {
     /// Epoch milliseconds.
     pub created_at: i64,
 }
+
+from_sqlite!(DocumentRow: project, kind, key, version, digest, source, body, created_at);
 
 impl DocumentRow {
     fn args(&self) -> Vec<Arg<'_>> {

@@ -8,6 +8,7 @@ use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
 use crate::filter::Filter;
 use crate::keys::{Key, Place, key_rows};
+use crate::sqlite::from_sqlite;
 
 pub use claims::{ClaimRequest, claim, find_claimed};
 pub use leases::locked_at;
@@ -80,6 +81,8 @@ pub struct ExternalTaskRow {
     pub body: String,
 }
 
+from_sqlite!(ExternalTaskRow: root, id, project, instance, node, topic, agent, priority, position, lease_no, lease_random, worker, credential, locked_until, lock_ms, claimable_at, expiries, lapse_at, attempt, retired, outcome, created_at, ended_at, traceparent, revision; body);
+
 /// A heartbeat's new lease times.
 #[derive(Clone, Debug)]
 pub struct LeaseUpdate {
@@ -128,6 +131,8 @@ pub struct TopicRow {
     /// When the oldest of those that a fetch could lease now was created, epoch milliseconds.
     pub oldest: Option<i64>,
 }
+
+from_sqlite!(TopicRow: project, topic, open, waiting, oldest);
 
 impl ExternalTaskRow {
     fn args(&self) -> Vec<Arg<'_>> {

@@ -1,8 +1,6 @@
 //! PostgreSQL is a round trip away: writes that have no answer are gathered, and go as one statement before whatever
 //! needs an answer next. A batch then costs one round trip for its writes instead of one for each table. The parts of
 //! one statement do not see each other's rows, so no two may write one table: the second begins a new statement.
-//!
-//! What SQLite gathers is in `queue`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "root, instance, revision, command_id, writer, batch_no, at, format, actor, events";
 
@@ -31,6 +32,8 @@ pub struct HistoryRow {
     pub events: String,
 }
 
+from_sqlite!(HistoryRow: root, instance, revision, command_id, writer, batch_no, at, format, actor, events);
+
 /// A writer and the last batch of it that history knows.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct WriterRow {
@@ -39,6 +42,8 @@ pub struct WriterRow {
     /// Its last batch with a history row.
     pub batch_no: i64,
 }
+
+from_sqlite!(WriterRow: writer, batch_no);
 
 impl HistoryRow {
     fn args(&self) -> Vec<Arg<'_>> {

@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "project, principal, operation, key, body_hash, status, answer, created_at";
 
@@ -26,6 +27,8 @@ pub struct IdempotencyRow {
     /// Epoch milliseconds.
     pub created_at: i64,
 }
+
+from_sqlite!(IdempotencyRow: project, principal, operation, key, body_hash, status, answer, created_at);
 
 impl IdempotencyRow {
     fn args(&self) -> Vec<Arg<'_>> {

@@ -5,6 +5,7 @@ use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
 use crate::filter::Filter;
 use crate::keys::{Key, Place};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "root, id, project, instance, node, external_task, sequence, kind, code, message, state, \
                        created_at, resolved_at, resolved_by, resolution, body";
@@ -45,6 +46,8 @@ pub struct IncidentRow {
     /// JSON.
     pub body: String,
 }
+
+from_sqlite!(IncidentRow: root, id, project, instance, node, external_task, sequence, kind, code, message, state, created_at, resolved_at, resolved_by, resolution, body);
 
 /// Which incidents of a project to list.
 #[derive(Clone, Debug, Default)]

@@ -5,6 +5,7 @@ use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
 use crate::filter::Filter;
 use crate::keys::{Key, Place, key_rows};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "root, id, project, process, version, status, suspended, business_key, parent, parent_task, \
                        parent_attempt, parent_sequence, depth, initiator, started_by, labels, error_code, \
@@ -68,6 +69,8 @@ pub struct InstanceRow {
     #[sqlx(default)]
     pub snapshot: String,
 }
+
+from_sqlite!(InstanceRow: root, id, project, process, version, status, suspended, business_key, parent, parent_task, parent_attempt, parent_sequence, depth, initiator, started_by, labels, error_code, incidents, started_at, ended_at, updated_at, revision, format; snapshot);
 
 /// A changed instance: `row` with its new revision, and the revision that was loaded.
 #[derive(Clone, Debug)]

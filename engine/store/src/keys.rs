@@ -1,6 +1,7 @@
 //! Keys of rows, and places in lists.
 
 use crate::dialect::Arg;
+use crate::sqlite::from_sqlite;
 
 /// The key of a row below a root instance.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, sqlx::FromRow)]
@@ -10,6 +11,8 @@ pub struct Key {
     /// The whole id, which begins with the root's.
     pub id: String,
 }
+
+from_sqlite!(Key: root, id);
 
 impl Key {
     /// A key of its two parts.

@@ -4,14 +4,15 @@
 //! makes no decisions: rows carry what is queried as columns, and the kernel's aggregates as JSON text that
 //! nobody here reads. Where the two databases differ is in `dialect`.
 //!
-//! Writes that have no answer may be sent later than they are called, together with others (see `gather`): their
-//! errors come with the next read of the transaction or with its commit, never after it.
+//! On PostgreSQL writes that have no answer may be sent later than they are called, together with others (see
+//! `gather`): their errors come with the next read of the transaction or with its commit, never after it. On SQLite
+//! they run at once, in the caller's thread (see `sqlite`).
 //!
 //! The order within a transaction, which keeps it free of deadlocks: roots first, in one statement
 //! ([`roots::lock`]); then rows below them; then shared rows, sorted; claims last.
 //!
-//! To add a table: a migration for each database with the same number, a file with the row struct, `COLUMNS` and
-//! functions, a line here, a conformance test in `tests/`.
+//! To add a table: a migration for each database with the same number, a file with the row struct, `COLUMNS`, its
+//! `from_sqlite!` line and functions, a line here, a conformance test in `tests/`.
 
 mod conn;
 mod db;
@@ -21,7 +22,7 @@ mod filter;
 mod gather;
 mod hints;
 mod keys;
-mod queue;
+mod sqlite;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod writers;

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
 use crate::keys::{Key, key_rows};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "root, id, project, kind, key, due_at, tries, body";
 
@@ -27,6 +28,8 @@ pub struct MailboxRow {
     /// JSON: the command.
     pub body: String,
 }
+
+from_sqlite!(MailboxRow: root, id, project, kind, key, due_at, tries, body);
 
 impl MailboxRow {
     fn args(&self) -> Vec<Arg<'_>> {

@@ -4,6 +4,7 @@ use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
 use crate::keys::{Key, key_rows};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "root, owner, digest, size, key_id, nonce, body";
 
@@ -25,6 +26,8 @@ pub struct PayloadRow {
     /// The bytes.
     pub body: Vec<u8>,
 }
+
+from_sqlite!(PayloadRow: root, owner, digest, size, key_id, nonce, body);
 
 /// The key of a payload.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -2,6 +2,7 @@
 
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Sql, args};
+use crate::sqlite::from_sqlite;
 use crate::{Error, Result};
 
 const COLUMNS: &str = "project, id, kind, name, groups, roles, created_at";
@@ -24,6 +25,8 @@ pub struct PrincipalRow {
     /// Epoch milliseconds.
     pub created_at: i64,
 }
+
+from_sqlite!(PrincipalRow: project, id, kind, name, groups, roles, created_at);
 
 /// Makes a principal.
 ///

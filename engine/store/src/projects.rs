@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Sql, args};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "id, name, created_at";
 
@@ -16,6 +17,8 @@ pub struct ProjectRow {
     /// Epoch milliseconds.
     pub created_at: i64,
 }
+
+from_sqlite!(ProjectRow: id, name, created_at);
 
 /// Makes a project; says whether it is new.
 pub async fn insert(tx: &mut Tx, row: &ProjectRow) -> Result<bool> {

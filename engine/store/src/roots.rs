@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "id, project, version, stopping, budget, key_id, data_key, created_at, ended_at";
 
@@ -28,6 +29,8 @@ pub struct RootRow {
     /// When the root instance ended, epoch milliseconds.
     pub ended_at: Option<i64>,
 }
+
+from_sqlite!(RootRow: id, project, version, stopping, budget, key_id, data_key, created_at, ended_at);
 
 impl RootRow {
     fn args(&self) -> Vec<Arg<'_>> {

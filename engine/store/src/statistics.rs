@@ -6,6 +6,7 @@ use crate::conn::Conn;
 use crate::dialect::{Bulk, Sql, args};
 use crate::instances::{self, InstanceRow};
 use crate::keys::{Key, key_rows};
+use crate::sqlite::from_sqlite;
 
 /// Rows of an index that are looked through for those of a version.
 const SCANNED: i64 = 5_000;
@@ -35,6 +36,8 @@ pub struct Recent {
     pub started_at: i64,
 }
 
+from_sqlite!(Recent: root, id, started_at);
+
 /// One command of an instance.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct Happened {
@@ -45,6 +48,8 @@ pub struct Happened {
     /// JSON: the events.
     pub events: String,
 }
+
+from_sqlite!(Happened: instance, at, events);
 
 /// The newest instances of a version, newest first, at most `limit`.
 pub async fn newest(conn: &mut Conn, of: &Version<'_>, limit: i64) -> Result<Vec<Recent>> {

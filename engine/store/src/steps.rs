@@ -5,6 +5,7 @@ use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
 use crate::history::WriterRow;
 use crate::keys::Key;
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "root, task, attempt, sequence, instance, kind, state, tool_ref, settled, request_digest, \
                        effective_digest, grant_lease, reused_from, child, late_result, resolved_by, writer, \
@@ -56,6 +57,8 @@ pub struct StepRow {
     /// JSON: the kernel's state of the step.
     pub body: String,
 }
+
+from_sqlite!(StepRow: root, task, attempt, sequence, instance, kind, state, tool_ref, settled, request_digest, effective_digest, grant_lease, reused_from, child, late_result, resolved_by, writer, batch_no, started_at, ended_at, body);
 
 impl StepRow {
     fn args(&self) -> Vec<Arg<'_>> {

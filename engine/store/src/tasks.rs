@@ -4,6 +4,7 @@ use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
 use crate::filter::Filter;
 use crate::keys::{Key, Place, key_rows};
+use crate::sqlite::from_sqlite;
 use crate::{Error, Result};
 
 const COLUMNS: &str = "root, id, project, instance, node, kind, state, groups, users, external_task, attempt, \
@@ -53,6 +54,8 @@ pub struct TaskRow {
     /// JSON.
     pub body: String,
 }
+
+from_sqlite!(TaskRow: root, id, project, instance, node, kind, state, groups, users, external_task, attempt, sequence, digest, due_at, created_at, ended_at, decided_by, outcome, comment, body);
 
 /// Which tasks of a project to list.
 #[derive(Clone, Debug, Default)]

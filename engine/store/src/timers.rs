@@ -4,6 +4,7 @@ use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
 use crate::keys::{Key, key_rows};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "root, id, project, instance, node, kind, due_at, held, body";
 
@@ -29,6 +30,8 @@ pub struct TimerRow {
     /// JSON.
     pub body: String,
 }
+
+from_sqlite!(TimerRow: root, id, project, instance, node, kind, due_at, held, body);
 
 impl TimerRow {
     fn args(&self) -> Vec<Arg<'_>> {

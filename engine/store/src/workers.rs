@@ -3,6 +3,7 @@
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
+use crate::sqlite::from_sqlite;
 
 const COLUMNS: &str = "project, worker_id, topics, principal, leases, started_at, last_seen";
 
@@ -24,6 +25,8 @@ pub struct WorkerRow {
     /// Epoch milliseconds.
     pub last_seen: i64,
 }
+
+from_sqlite!(WorkerRow: project, worker_id, topics, principal, leases, started_at, last_seen);
 
 impl WorkerRow {
     fn args(&self) -> Vec<Arg<'_>> {

@@ -1,17 +1,16 @@
-//! Connections for write transactions. Not pools: a pool pings each connection when it comes back, which for the one
-//! writer of SQLite is a wait between two batches, and it trusts a connection that SQLite rolled back by itself.
+//! Connections for write transactions. Not pools: SQLite has one writer, in the caller's thread, and a pool pings each
+//! connection when it comes back.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use sqlx::postgres::PgConnectOptions;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions, Connection, PgConnection, SqliteConnection};
-use tokio::runtime::Handle;
+use sqlx::{ConnectOptions, Connection, PgConnection};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
-use crate::queue::Queue;
+use crate::sqlite::Sqlite;
 use crate::{Error, Result};
 
 /// How long a connection may be waited for before the database counts as gone.
@@ -22,46 +21,50 @@ const POSTGRES_WRITERS: usize = 8;
 
 /// The one connection that writes a SQLite file.
 pub(crate) struct SqliteWriter {
-    options: SqliteConnectOptions,
-    slot: Arc<AsyncMutex<Option<SqliteConnection>>>,
+    path: PathBuf,
+    slot: Arc<AsyncMutex<Option<Sqlite>>>,
     /// What every commit waits in addition, ms.
     delay_ms: AtomicU64,
 }
 
 /// A write transaction on SQLite. Dropping it rolls it back.
 pub(crate) struct SqliteTx {
-    /// `None` once it has ended.
-    guard: Option<OwnedMutexGuard<Option<SqliteConnection>>>,
-    /// The BEGIN may have reached SQLite: it goes with the first statement.
+    guard: OwnedMutexGuard<Option<Sqlite>>,
+    /// The BEGIN is made: it goes with the first statement.
     begun: bool,
     delay: Duration,
 }
 
 impl SqliteWriter {
-    pub(crate) async fn open(options: SqliteConnectOptions) -> Result<Self> {
-        let conn = options.connect().await?;
+    pub(crate) fn open(path: &Path) -> Result<Self> {
         Ok(Self {
-            options,
-            slot: Arc::new(AsyncMutex::new(Some(conn))),
+            path: path.to_owned(),
+            slot: Arc::new(AsyncMutex::new(Some(Sqlite::open(path)?))),
             delay_ms: AtomicU64::new(0),
         })
     }
 
     pub(crate) async fn begin(&self) -> Result<SqliteTx> {
         Ok(SqliteTx {
-            guard: Some(self.bare().await?),
+            guard: self.bare().await?,
             begun: false,
             delay: Duration::from_millis(self.delay_ms.load(Ordering::Relaxed)),
         })
     }
 
-    /// The connection outside any transaction, for migrations and settings.
-    pub(crate) async fn bare(&self) -> Result<OwnedMutexGuard<Option<SqliteConnection>>> {
+    /// The connection outside any transaction.
+    async fn bare(&self) -> Result<OwnedMutexGuard<Option<Sqlite>>> {
         let mut guard = Arc::clone(&self.slot).lock_owned().await;
         if guard.is_none() {
-            *guard = Some(self.options.connect().await?);
+            *guard = Some(Sqlite::open(&self.path)?);
         }
         Ok(guard)
+    }
+
+    /// Looks at the connection's settings, or changes them.
+    pub(crate) async fn with<T>(&self, run: impl FnOnce(&Sqlite) -> Result<T>) -> Result<T> {
+        let guard = self.bare().await?;
+        run(guard.as_ref().expect("it was just opened"))
     }
 
     /// Lets every commit wait so much longer, as a slower disk would.
@@ -75,92 +78,45 @@ impl SqliteWriter {
     }
 
     pub(crate) async fn close(&self) {
-        if let Some(conn) = self.slot.lock().await.take() {
-            let _ = conn.close().await;
-        }
+        *self.slot.lock().await = None;
     }
 }
 
 impl SqliteTx {
-    fn conn(&mut self) -> &mut SqliteConnection {
-        self.guard
-            .as_deref_mut()
-            .and_then(Option::as_mut)
-            .expect("a transaction has a connection until it ends")
+    fn conn(&mut self) -> &mut Sqlite {
+        self.guard.as_mut().expect("a transaction has a connection")
     }
 
-    /// The connection for a statement, the BEGIN or one after it.
-    pub(crate) fn begun(&mut self) -> &mut SqliteConnection {
-        self.begun = true;
-        self.conn()
+    /// Whether anything was asked of it.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// The connection for a statement, after the BEGIN.
+    pub(crate) fn begun(&mut self) -> sqlx::Result<&mut Sqlite> {
+        if !self.begun {
+            self.conn().run("BEGIN IMMEDIATE")?;
+            self.begun = true;
+        }
+        Ok(self.conn())
     }
 
     pub(crate) async fn commit(mut self) -> Result<()> {
         // A failed COMMIT leaves the transaction open (busy) or has rolled it back (full): the drop sorts it out.
-        sqlx::query("COMMIT").execute(self.conn()).await?;
-        self.committed().await;
-        Ok(())
-    }
-
-    async fn committed(&mut self) {
+        self.conn().run("COMMIT")?;
+        self.begun = false;
         if !self.delay.is_zero() {
             tokio::time::sleep(self.delay).await;
         }
-        self.guard = None;
-    }
-
-    /// Runs what waits, and commits with it.
-    pub(crate) async fn commit_with(mut self, queue: Queue) -> Result<()> {
-        queue.commit(self.begun()).await?;
-        self.committed().await;
         Ok(())
-    }
-
-    pub(crate) async fn rollback(mut self) -> Result<()> {
-        let guard = self
-            .guard
-            .take()
-            .expect("a transaction has a connection until it ends");
-        if self.begun {
-            roll_back_sqlite(guard).await;
-        }
-        Ok(())
-    }
-
-    /// Ends it by closing the connection.
-    fn discard(&mut self) {
-        if let Some(mut guard) = self.guard.take() {
-            *guard = None;
-        }
-    }
-}
-
-/// After some errors, a full disk for one, SQLite has rolled back by itself and this ROLLBACK fails: also good. A
-/// connection on which it fails otherwise is closed, which rolls back too.
-async fn roll_back_sqlite(mut guard: OwnedMutexGuard<Option<SqliteConnection>>) {
-    let Some(conn) = guard.as_mut() else { return };
-    let Err(error) = sqlx::query("ROLLBACK").execute(conn).await else {
-        return;
-    };
-    if !error
-        .as_database_error()
-        .is_some_and(|error| error.message().contains("no transaction is active"))
-    {
-        *guard = None;
     }
 }
 
 impl Drop for SqliteTx {
+    /// A connection on which the ROLLBACK fails is closed, which rolls back too.
     fn drop(&mut self) {
-        if !self.begun {
-            return;
-        }
-        match Handle::try_current() {
-            Ok(runtime) => {
-                let Some(guard) = self.guard.take() else { return };
-                runtime.spawn(roll_back_sqlite(guard));
-            }
-            Err(_) => self.discard(),
+        if self.begun && !self.conn().is_free() && self.conn().run("ROLLBACK").is_err() {
+            *self.guard = None;
         }
     }
 }

@@ -35,7 +35,6 @@ pub async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<ExternalTa
         return Ok(Vec::new());
     }
     let mut leased = match tx.dialect() {
-        Dialect::Sqlite if request.topics.len() == 1 => claim_one_topic(tx, request, most).await?,
         Dialect::Sqlite => claim_sqlite(tx, request, most).await?,
         Dialect::Postgres => claim_postgres(tx, request, most).await?,
     };
@@ -43,47 +42,8 @@ pub async fn claim(tx: &mut Tx, request: &ClaimRequest) -> Result<Vec<ExternalTa
     Ok(leased)
 }
 
-/// SQLite, one topic: one statement, which goes along with the writes before it. MATERIALIZED, so that what is found
-/// does not change while it is written.
-async fn claim_one_topic(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Result<Vec<ExternalTaskRow>> {
-    static LEASE: Sql = Sql::new(
-        COLUMNS,
-        "WITH found AS MATERIALIZED (
-             SELECT root, id FROM external_tasks
-             WHERE project = ? AND topic = ? AND claimable_at IS NOT NULL AND claimable_at <= ? AND expiries < 5
-             ORDER BY priority DESC, position LIMIT ?
-         ), v(place, root, id) AS MATERIALIZED (SELECT row_number() OVER () - 1, root, id FROM found)
-         UPDATE external_tasks AS t
-         SET lease_no = t.lease_no + 1, lease_random = json_extract(?, '$[' || v.place || ']'),
-             worker = ?, credential = ?, locked_at = ?, locked_until = ?, lock_ms = ?,
-             expiries = t.expiries + (t.worker IS NOT NULL),
-             claimable_at = CASE WHEN t.worker IS NULL OR t.expiries < 4 THEN ? END,
-             lapse_at = CASE WHEN t.worker IS NOT NULL AND t.expiries >= 4 THEN ? END,
-             revision = t.revision + 1
-         FROM v
-         WHERE t.root = v.root AND t.id = v.id
-         RETURNING {columns}",
-    );
-    let until = request.now + request.lock_ms;
-    let values = args![
-        &request.project,
-        &request.topics[0],
-        request.now,
-        most,
-        request.randoms.as_slice(),
-        &request.worker,
-        &request.credential,
-        request.now,
-        until,
-        request.lock_ms,
-        until,
-        until + request.lock_ms,
-    ];
-    tx.fetch_along(&LEASE, &values).await
-}
-
-/// SQLite, many topics. SQLite has one writer, so what the first statement saw is still true in the second; it has no LATERAL, so the
-/// topics are asked one by one.
+/// SQLite has one writer, so what the first statement saw is still true in the second; it has no LATERAL, so the topics
+/// are asked one by one.
 async fn claim_sqlite(tx: &mut Tx, request: &ClaimRequest, most: i64) -> Result<Vec<ExternalTaskRow>> {
     static FIND: Sql = Sql::new(
         "",
