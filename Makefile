@@ -67,7 +67,6 @@ web:
 	@$(MAKE) --no-print-directory studio
 	@npm run check --silent --prefix studio
 	@npm test --silent --prefix studio
-	@npm run size --silent --prefix studio
 
 # The demo story in a browser, against the binaries of the tests. Nobody has to have a browser: without one it is skipped.
 browser:
