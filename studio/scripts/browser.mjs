@@ -71,6 +71,7 @@ export async function cases({ call }) {
   const small = await start('complaint', 'CASE-1', { customerId: 'C-1001', orderId: '5531', amount: 89, message: 'The grinder arrived broken. I would like my money back.' });
   const asks = await start('complaint', 'CASE-2', large);
   const turnedDown = await start('complaint', 'CASE-3', large);
+  const asksToo = await start('complaint', 'CASE-4', { ...large, amount: 1450, orderId: '7810' });
   const form = await start('contract_review', 'CT-11', { supplier: 'Northwind', value: 4000 });
   const both = await start('contract_review', 'CT-12', { supplier: 'Contoso', value: 40000, kind: 'framework' });
   const unserved = await start('contract_review', 'CT-13', { supplier: 'Fabrikam', value: 900, kind: 'nda' });
@@ -83,7 +84,7 @@ export async function cases({ call }) {
   const { id, approval } = await taskOf(turnedDown.id);
   await call('approver', 'POST', `/v1/tasks/${id}/decision`, { outcome: 'rejected', comment: 'the order was returned last week', digest: approval.digest });
   for (const one of [small, turnedDown]) await until(`${one.id} to end`, async () => (await call('dev', 'GET', `/v1/instances/${one.id}`)).endedAt);
-  await taskOf(asks.id);
+  for (const one of [asks, asksToo]) await taskOf(one.id);
   return { small, asks, turnedDown, form, both, unserved, broken };
 }
 

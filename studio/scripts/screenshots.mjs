@@ -27,15 +27,21 @@ try {
     ['inbox', '/inbox', '.task-item', 'approver'],
     ['inbox-approval', `/inbox?task=${await task(asks.id)}`, '.decide', 'approver'],
     ['inbox-form', `/inbox?task=${await task(form.id)}`, '.decide', 'approver'],
+    ['inbox-several', '/inbox?several', '.bulk', 'approver'],
     ['inbox-nothing', '/inbox', '.state', 'dev'],
     ['processes', '/processes', '.cards'],
-    ['process', '/processes/contract_review', '.djs-shape'],
+    ['process', '/processes/contract_review', '.mark.figure'],
+    ['process-warm', '/processes/complaint', '.mark.figure'],
     ['process-onboarding', '/processes/onboarding', '.djs-shape'],
     ['process-source', '/processes/complaint?tab=source', '.editor'],
     ['process-start', '/processes/complaint?tab=start', 'form'],
     ['workers', '/workers', 'table'],
     ['incidents', '/incidents', '.incident'],
-    ['settings', '/settings', 'table'],
+    ['settings', '/settings', '.card'],
+    ['nothing-fits', '/instances?businessKey=nothing', '.state'],
+    ['not-found', '/instances/none', '.state'],
+    ['no-permission', '/instances', '.state', 'worker'],
+    ['unreachable', '/instances?businessKey=gone', '.state'],
   ];
   for (const [look, colorScheme, width, height] of [['light', 'light', 1280, 860], ['dark', 'dark', 1280, 860], ['narrow', 'light', 390, 780]]) {
     const context = await browser.newContext({ viewport: { width, height }, colorScheme });
@@ -44,7 +50,8 @@ try {
       wrong += 1;
       console.log(`   ! ${look} ${text}`);
     };
-    page.on('console', (message) => ['error', 'warning'].includes(message.type()) && complain(message.text()));
+    // A refusal that is to be seen is told by the browser too.
+    page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !/Failed to load resource/.test(message.text()) && complain(message.text()));
     page.on('pageerror', (error) => complain(error.stack));
     if (!only || only.some((one) => 'login'.includes(one))) {
       await page.goto(engine.url);
@@ -57,11 +64,19 @@ try {
     for (const [name, path, ready, as = 'dev'] of screens) {
       if (only && !only.some((one) => name.includes(one))) continue;
       if ((await page.inputValue('.who select')) !== as) await page.selectOption('.who select', as);
+      const isGone = name === 'unreachable';
+      if (isGone) await page.route('**/v1/**', (route) => route.abort());
       await page.evaluate((to) => { history.pushState(null, '', to); window.dispatchEvent(new PopStateEvent('popstate')); }, path);
+      if (path.endsWith('several')) {
+        await page.getByLabel(/choose all approvals/).check();
+        if (look === 'narrow') await page.getByRole('button', { name: 'Decide…' }).click();
+        await page.getByRole('button', { name: 'Approve all…' }).click();
+      }
       await page.waitForSelector(`main ${ready}`, { timeout: 8_000 }).catch(() => complain(`${path}: ${ready} does not come`));
       await page.waitForFunction(() => !document.querySelector('.loading'), null, { timeout: 5_000 }).catch(() => complain(`${path}: still loading`));
       await page.waitForTimeout(350);
       await page.screenshot({ path: join(out, `${name}-${look}.png`), fullPage: look === 'narrow' });
+      if (isGone) await page.unroute('**/v1/**');
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       if (wide > 0) complain(`${path}: ${wide} px wider than the screen`);
     }

@@ -21,6 +21,7 @@ interface Canvas {
   zoom(): number;
   addMarker(id: string, marker: string): void;
   removeMarker(id: string, marker: string): void;
+  resized(): void;
   viewbox(): { inner: { width: number; height: number }; outer: { width: number; height: number } };
 }
 interface Overlays {
@@ -132,6 +133,8 @@ export default function Viewer({ xml, marks, heat, selected, onSelect, label }: 
 
 /** All of it, but never larger than life. */
 function fit(canvas: Canvas) {
+  // Sizes are remembered: without this a turned phone is fitted by what it was, down to nothing.
+  canvas.resized();
   const { outer, inner } = canvas.viewbox();
   // Hidden, or on its way out: there is nothing to fit into.
   if (!(outer.width > 0 && outer.height > 0 && inner.width > 0 && inner.height > 0)) return;

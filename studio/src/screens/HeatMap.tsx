@@ -5,6 +5,7 @@ import { useMemo, useState } from 'react';
 import * as queries from '../api/queries';
 import type { Process } from '../api/types';
 import { Diagram } from '../diagram/Diagram';
+import { readGraph } from '../diagram/graph';
 import { heat, type Measure, MEASURES } from '../diagram/heat';
 import { Empty, Failed, Loading } from '../ui/parts';
 import { duration, Time } from '../ui/time';
@@ -22,7 +23,12 @@ export function HeatMap({ process }: { process: Process }) {
   const [by, setBy] = useState<Measure>('p50');
   const [chosen, setChosen] = useState<string>();
   const query = useQuery(queries.statistics(process.key, process.version));
-  const nodes = useMemo(() => query.data?.nodes ?? [], [query.data]);
+  const xml = useQuery(queries.bpmn(process.key, process.version)).data;
+  // As the document has them, not by name.
+  const nodes = useMemo(() => {
+    const order = new Map((xml ? readGraph(xml).shapes : []).map((shape, index) => [shape.id, index]));
+    return (query.data?.nodes ?? []).toSorted((a, b) => (order.get(a.nodeId) ?? Infinity) - (order.get(b.nodeId) ?? Infinity));
+  }, [query.data, xml]);
   const marks = useMemo(
     () => ({ passed: new Set<string>(), active: nodes.flatMap((node) => Array<string>(node.active).fill(node.nodeId)), incidents: nodes.filter((node) => node.incidents > 0).map((node) => node.nodeId) }),
     [nodes],

@@ -68,7 +68,7 @@ export function Bulk({ tasks, begin, leave }: { tasks: HumanTask[]; begin: () =>
       ) : (
         <form className="decide stack" onSubmit={submit}>
           {!decide.data && (
-            <div className="row">
+            <div className="row wrap">
               <button type="button" className={outcome === 'approved' ? 'good-button' : ''} aria-pressed={outcome === 'approved'} disabled={decide.isPending} onClick={() => setOutcome('approved')}>
                 Approve all…
               </button>

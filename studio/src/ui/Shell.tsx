@@ -1,7 +1,7 @@
 // What is around every screen: where one can go, who is logged in, whether the page is live.
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { Link, Outlet } from '@tanstack/react-router';
-import { useEffect, useState } from 'react';
+import { Link, Outlet, useLocation } from '@tanstack/react-router';
+import { useEffect, useRef, useState } from 'react';
 import { useFeed, useLiveness } from '../api/feed';
 import { inbox } from '../api/queries';
 import { useMay, useMe } from '../session/me';
@@ -21,6 +21,13 @@ export function Shell() {
   const waiting = useQuery(inbox('OPEN')).data;
   const count = waiting ? `${waiting.tasks.length}${waiting.more ? '+' : ''}` : '';
   useDocumentTitle(waiting?.tasks.length ? `(${count}) ` : '');
+  // On a phone the menu is wider than the screen.
+  const { pathname } = useLocation();
+  const menu = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const here = menu.current?.querySelector<HTMLElement>('[aria-current="page"]');
+    if (menu.current && here) menu.current.scrollLeft = here.offsetLeft - menu.current.clientWidth / 2 + here.offsetWidth / 2;
+  }, [pathname, mayRead]);
   return (
     <>
       <a className="skip" href="#main">
@@ -31,7 +38,7 @@ export function Shell() {
           <img src="/icon.svg" alt="" width="24" height="24" />
           <span>Legation</span>
         </Link>
-        <nav aria-label="Main">
+        <nav aria-label="Main" ref={menu}>
           <Link to="/inbox">
             Inbox{waiting && waiting.tasks.length > 0 && <span className="count hot">{count}</span>}
           </Link>
