@@ -8,6 +8,7 @@ use legation_store::{Dialect, Result, external_tasks, idempotency, mailbox, time
 use tracing::{error, info, warn};
 
 use crate::app::App;
+use crate::wake::Topic;
 use crate::writer::{self, FetchJob};
 
 /// Rows of a kind that one sweep sends.
@@ -91,8 +92,8 @@ async fn sweep(app: &App, now: i64) -> Result<bool> {
     for row in &fired {
         app.writer().send(writer::from_timer(shared, row));
     }
-    for job in mail.iter().filter_map(|row| writer::from_mail(shared, row)) {
-        app.writer().send(job);
+    for row in &mail {
+        app.writer().send(writer::from_mail(shared, row));
     }
     for row in &lapsed {
         app.writer().send(writer::lapse(shared, row));
@@ -155,11 +156,7 @@ async fn listen(app: App) {
 
 fn take_hints(app: &App, lines: &[String]) {
     let wake = &app.shared().wake;
-    let topics: HashMap<_, _> = lines
-        .iter()
-        .filter_map(|line| line.split_once('\t'))
-        .map(|(project, topic)| ((project.to_owned(), topic.to_owned()), usize::MAX))
-        .collect();
+    let topics: HashMap<_, _> = lines.iter().filter_map(|line| heard(line)).collect();
     again(
         app,
         if lines.is_empty() {
@@ -169,6 +166,17 @@ fn take_hints(app: &App, lines: &[String]) {
         },
     );
     wake.committed.send_modify(|count| *count += 1);
+}
+
+/// A hint: how many tasks of a topic opened. As many waiting polls are woken and no more (core §2, "Wake-ups").
+fn told((project, topic): &Topic, count: usize) -> String {
+    format!("{project}\t{topic}\t{count}")
+}
+
+fn heard(line: &str) -> Option<(Topic, usize)> {
+    let (project, rest) = line.split_once('\t')?;
+    let (topic, count) = rest.rsplit_once('\t')?;
+    Some(((project.to_owned(), topic.to_owned()), count.parse().ok()?))
 }
 
 /// Tells other engines what opened, at most once a millisecond.
@@ -183,7 +191,7 @@ async fn tell(app: App) {
             .wake
             .take_hints()
             .into_iter()
-            .map(|(project, topic)| format!("{project}\t{topic}"))
+            .map(|(topic, count)| told(&topic, count))
             .collect();
         // An empty hint still says that something was committed, for streams that follow the history.
         let lines = if lines.is_empty() {
@@ -257,5 +265,17 @@ async fn forget_keys(app: &App) -> Result<()> {
         if (forgotten as i64) < KEYS_AT_ONCE || app.stopping().is_cancelled() {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_says_how_many_tasks_opened() {
+        let topic = ("p".to_owned(), "pay".to_owned());
+        assert_eq!(heard(&told(&topic, 3)), Some((topic, 3)));
+        assert_eq!(heard("\t"), None, "something was committed, and nothing opened");
     }
 }

@@ -1,7 +1,7 @@
 //! Who waits for what, in this process: polls by topic, and the next due time of durable work. Lost hints cost
 //! one sweep of at most a second, never a task (I9).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -19,8 +19,8 @@ pub struct Wake {
     due_at: Mutex<BTreeMap<i64, Vec<Topic>>>,
     /// Counts commits, for streams that follow the history.
     pub committed: watch::Sender<u64>,
-    /// Topics that opened, to be told to other engines on the same database.
-    hints: Mutex<HashSet<Topic>>,
+    /// Topics that opened, and how many tasks, to be told to other engines on the same database.
+    hints: Mutex<HashMap<Topic, usize>>,
     pub hinted: Notify,
 }
 
@@ -126,15 +126,17 @@ impl Wake {
     }
 
     /// Remembers topics to be told to other engines, after the commit.
-    pub fn hint(&self, topics: impl Iterator<Item = Topic>) {
+    pub fn hint(&self, topics: HashMap<Topic, usize>) {
         let mut hints = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
-        hints.extend(topics);
+        for (topic, count) in topics {
+            *hints.entry(topic).or_default() += count;
+        }
         drop(hints);
         self.hinted.notify_one();
     }
 
-    /// The topics to tell.
-    pub fn take_hints(&self) -> Vec<Topic> {
+    /// The topics to tell, with how many tasks opened.
+    pub fn take_hints(&self) -> Vec<(Topic, usize)> {
         self.hints
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

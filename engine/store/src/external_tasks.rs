@@ -274,6 +274,19 @@ pub async fn list_open(tx: &mut Tx, root: &str) -> Result<Vec<ExternalTaskRow>> 
     tx.fetch(&LIST, &args![root]).await
 }
 
+/// Nothing below this instance is leased any more: it is ending, and their turn comes. Not a change of theirs, so
+/// `revision` stays.
+pub async fn close_below(tx: &mut Tx, root: &str, instance: &str) -> Result<u64> {
+    static CLOSE: Sql = Sql::new(
+        "",
+        "UPDATE external_tasks SET claimable_at = NULL
+         WHERE root = $1 AND instance LIKE $2 AND claimable_at IS NOT NULL AND NOT retired",
+    );
+    // Ids have no character that LIKE takes for another.
+    tx.execute(&CLOSE, &args![root, format!("{instance}.%").as_str()])
+        .await
+}
+
 /// Leases that are to be declared lost by now, the longest due first.
 pub async fn lapsed(conn: &mut Conn, now: i64, limit: i64) -> Result<Vec<ExternalTaskRow>> {
     static LAPSED: Sql = Sql::new(

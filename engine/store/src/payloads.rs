@@ -90,6 +90,15 @@ pub async fn delete_by_owner(tx: &mut Tx, owners: &[Key]) -> Result<u64> {
     tx.bulk(&DELETE, &key_rows(owners)).await
 }
 
+/// Many values of a tree, whoever owns them, in no order: one for each owner.
+pub async fn find_many(conn: &mut Conn, root: &str, digests: &[String]) -> Result<Vec<PayloadRow>> {
+    static FIND: Sql = Sql::new(
+        COLUMNS,
+        "SELECT {columns} FROM payloads WHERE root = $1 AND digest IN {texts:2}",
+    );
+    conn.fetch(&FIND, &args![root, digests]).await
+}
+
 /// One value of a tree, whoever owns it: for a command that knows only the digest.
 pub async fn find(conn: &mut Conn, root: &str, digest: &str) -> Result<Option<PayloadRow>> {
     static FIND: Sql = Sql::new(

@@ -134,10 +134,11 @@ async fn run(http: &Http, who: &Who, row: &IncidentRow, command: Command) -> Res
     let mut read = http.app().db().read().await?;
     let before = incidents::list_open(&mut read, &row.root).await?;
     drop(read);
-    // What the engine could not do by itself is no matter of the instance.
-    if row.code == writer::FAILED && row.state == "OPEN" && matches!(command, Command::RetryIncident { .. }) {
-        writer::run_again(http.app().shared(), row.clone(), &who.principal.id).await?;
-    } else {
+    // What the engine could not do by itself it does again; the incident is its instance's, if that can be read.
+    let again =
+        row.code == writer::FAILED && row.state == "OPEN" && matches!(command, Command::RetryIncident { .. });
+    let over = again && writer::run_again(http.app().shared(), row.clone(), &who.principal.id).await?;
+    if !over {
         http.app().run(&who.sender(), command).await?;
     }
     let mut read = http.app().db().read().await?;

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use legation_kernel::commands::Answer;
+use legation_kernel::ids::owner_of;
 use legation_store::{Dialect, Error, Key, Tx, history, idempotency, mailbox, timers};
 use tracing::info;
 
@@ -189,7 +190,12 @@ pub(super) async fn preload(
         .iter()
         .filter(|member| member.answer.is_none() && !member.postponed)
     {
-        instances.extend(member.job.command.instance());
+        let mut next = member.job.command.instance();
+        // With what is above it: below an instance that is ending nothing moves.
+        while let Some(instance) = next {
+            next = owner_of(instance.as_str());
+            instances.insert(instance);
+        }
         tasks.extend(member.job.command.task().cloned());
     }
     trees::load_instances(tx, batch, &instances).await?;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use legation_kernel::commands::Answer;
 use legation_store::{Dialect, Error, Tx, external_tasks, roots};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::{error, warn};
 
 use super::around::{finish_idempotency, preload, recognise, reserve, take_origins};
@@ -488,9 +488,7 @@ impl WriterLoop {
             wake.at(at, None);
         }
         for row in written.mail {
-            if let Some(job) = durable::from_mail(&self.shared, &row) {
-                self.writer.send(job);
-            }
+            self.writer.send(durable::from_mail(&self.shared, &row));
         }
         if written.changed {
             wake.committed.send_modify(|count| *count += 1);
@@ -498,7 +496,7 @@ impl WriterLoop {
             for poll in wake.take(&written.open) {
                 let _ = self.writer.fetch(poll);
             }
-            wake.hint(written.open.into_keys());
+            wake.hint(written.open);
         }
     }
 
@@ -545,13 +543,27 @@ impl WriterLoop {
     }
 
     /// A durable command that could not be written counts a try, in a commit of its own.
-    async fn count_try(&self, members: &[Member]) {
-        for member in members {
-            if let Some(origin) = &member.job.origin
-                && let Err(error) = durable::count_try(&self.shared, origin).await
-            {
-                warn!(%error, "a durable command's try could not be counted");
+    async fn count_try(&mut self, members: &[Member]) {
+        for origin in members.iter().filter_map(|member| member.job.origin.as_ref()) {
+            match durable::count_try(&self.shared, origin).await {
+                Ok(Some(failed)) => self.give_up(&failed).await,
+                Ok(None) => {}
+                Err(error) => warn!(%error, "a durable command's try could not be counted"),
             }
+        }
+    }
+
+    async fn give_up(&mut self, failed: &durable::Failed) {
+        let mut job = durable::give_up(&self.shared, failed);
+        let (reply, mut answer) = oneshot::channel();
+        job.reply = Some(reply);
+        Box::pin(self.settle(vec![Member::new(Box::new(job))], Polls::default(), false)).await;
+        // Without an answer another writer has the root: it comes later. While the database is away the command is
+        // due again.
+        if let Ok(Err(Failure::Rejected(_) | Failure::Internal)) = answer.try_recv()
+            && let Err(error) = durable::hold_alone(&self.shared, failed).await
+        {
+            warn!(%error, "a durable command could not be held");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Durable commands: what a row in the database asks the engine to do. They are sent right after the commit that
 //! wrote the row, and again after a crash, when the sweep finds the row.
 
-use legation_kernel::commands::Command;
-use legation_kernel::effect::Mail;
-use legation_kernel::ids::{TaskId, root_of};
+use legation_kernel::commands::{Command, DURABLE_COMMAND_FAILED};
+use legation_kernel::effect::{Held, Mail};
+use legation_kernel::ids::{InstanceId, TaskId, local_of, owner_of, root_of};
 use legation_kernel::task::Caller;
 use legation_store::external_tasks::ExternalTaskRow;
 use legation_store::incidents::{self, IncidentRow};
@@ -21,26 +21,32 @@ const MOST_TRIES: i64 = 5;
 /// From one try to the next, ms.
 const AGAIN_MS: i64 = 1_000;
 
-/// The command of a mailbox row; None for a row that nobody can read, which the log names.
+/// The command of a mailbox row. One that nobody can read is refused each time, so that it is seen in the end.
 #[must_use]
-pub fn from_mail(shared: &Shared, row: &MailboxRow) -> Option<CommandJob> {
-    let mail: Mail = match serde_json::from_str(&row.body) {
-        Ok(mail) => mail,
+pub fn from_mail(shared: &Shared, row: &MailboxRow) -> CommandJob {
+    let command = match serde_json::from_str(&row.body) {
+        Ok(Mail::ChildDone { child }) => Command::ChildDone { child },
+        Ok(Mail::Continue { instance }) => Command::Continue { instance },
         Err(error) => {
             error!(id = %row.id, %error, "a mailbox row cannot be read");
-            return None;
+            Command::Unreadable {
+                instance: concerned(row),
+            }
         }
     };
-    let command = match mail {
-        Mail::ChildDone { child } => Command::ChildDone { child },
-        Mail::Continue { instance } => Command::Continue { instance },
-    };
-    Some(job(
+    job(
         shared,
         &row.project,
         command,
         Some(Origin::Mailbox(Key::new(&row.root, &row.id))),
-    ))
+    )
+}
+
+/// The instance that a mailbox row is for: of a child's end, the one that waits for it.
+fn concerned(row: &MailboxRow) -> InstanceId {
+    let named = row.key.split(':').next().unwrap_or(&row.key);
+    let waiting = owner_of(named).filter(|_| row.kind == "CHILD_DONE");
+    waiting.unwrap_or_else(|| InstanceId(named.to_owned()))
 }
 
 /// The command of a due timer.
@@ -104,28 +110,20 @@ fn job(shared: &Shared, project: &str, command: Command, origin: Option<Origin>)
 }
 
 /// The code of the incident that holds a durable command.
-pub const FAILED: &str = "DURABLE_COMMAND_FAILED";
+pub const FAILED: &str = DURABLE_COMMAND_FAILED;
 
-/// What such an incident holds, as its body says.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Held {
-    Mailbox(String),
-    Timer(String),
-}
-
-/// A durable command that failed once more.
-struct Failed {
+/// A durable command that failed once too often.
+pub(super) struct Failed {
     project: String,
-    instance: String,
-    /// CHILD_DONE, CONTINUE or a timer.
-    what: String,
+    instance: InstanceId,
+    message: String,
     tries: i64,
     held: Held,
 }
 
-/// Counts a failed try; the fifth holds the row and opens an incident.
-pub(super) async fn count_try(shared: &Shared, origin: &Origin) -> Result<()> {
+/// Counts a failed try, in a commit of its own, and makes the command due again. After the fifth it is to be given
+/// up.
+pub(super) async fn count_try(shared: &Shared, origin: &Origin) -> Result<Option<Failed>> {
     let now = shared.clock.now();
     let mut tx = shared.db.begin_write().await?;
     let failed = match origin {
@@ -133,10 +131,8 @@ pub(super) async fn count_try(shared: &Shared, origin: &Origin) -> Result<()> {
         Origin::Timer(key) => timer_failed(&mut tx, key, now).await?,
         Origin::Lapse => None,
     };
-    if let Some(failed) = failed.filter(|failed| failed.tries >= MOST_TRIES) {
-        incidents::insert(&mut tx, &[incident(&failed, now)?]).await?;
-    }
-    tx.commit().await
+    tx.commit().await?;
+    Ok(failed.filter(|failed| failed.tries >= MOST_TRIES))
 }
 
 async fn mail_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>> {
@@ -146,14 +142,10 @@ async fn mail_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>>
     let Some(row) = mailbox::get(tx, &key.root, &key.id).await? else {
         return Ok(None);
     };
-    if tries >= MOST_TRIES {
-        mailbox::reschedule(tx, std::slice::from_ref(key), None).await?;
-    }
-    let instance = row.key.split(':').next().unwrap_or(&row.key).to_owned();
     Ok(Some(Failed {
+        instance: concerned(&row),
+        message: message(&row.kind, tries),
         project: row.project,
-        instance,
-        what: row.kind,
         tries,
         held: Held::Mailbox(row.id),
     }))
@@ -168,19 +160,22 @@ async fn timer_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>
     let tries = before.tries + 1;
     row.body = json(&Tries { tries })?;
     row.due_at = now + AGAIN_MS;
-    row.held = tries >= MOST_TRIES;
     timers::insert(tx, std::slice::from_ref(&row)).await?;
-    let what = row.node.clone().map_or_else(
+    let what = row.node.map_or_else(
         || "a timer".to_owned(),
         |node| format!("the timer of node {node}"),
     );
     Ok(Some(Failed {
         project: row.project,
-        instance: row.instance,
-        what,
+        instance: InstanceId(row.instance),
+        message: message(&what, tries),
         tries,
         held: Held::Timer(row.id),
     }))
+}
+
+fn message(what: &str, tries: i64) -> String {
+    format!("{what} could not be carried out in {tries} tries")
 }
 
 #[derive(Default, Serialize, Deserialize)]
@@ -189,46 +184,89 @@ struct Tries {
     tries: i64,
 }
 
+/// The command that opens the incident of a failed one on its instance, and holds its row with it.
+pub(super) fn give_up(shared: &Shared, failed: &Failed) -> CommandJob {
+    let command = Command::GiveUp {
+        instance: failed.instance.clone(),
+        held: failed.held.clone(),
+        message: failed.message.clone(),
+    };
+    job(shared, &failed.project, command, None)
+}
+
+/// Of an instance that cannot be changed itself, the incident stands alone.
+pub(super) async fn hold_alone(shared: &Shared, failed: &Failed) -> Result<()> {
+    let row = incident(failed, shared.clock.now())?;
+    let mut tx = shared.db.begin_write().await?;
+    hold(&mut tx, &row.root, &failed.held).await?;
+    incidents::insert(&mut tx, &[row]).await?;
+    tx.commit().await
+}
+
+/// Holds the row of a durable command until somebody retries.
+pub(super) async fn hold(tx: &mut Tx, root: &str, held: &Held) -> Result<()> {
+    match held {
+        Held::Mailbox(id) => {
+            mailbox::reschedule(tx, &[Key::new(root, id)], None).await?;
+        }
+        Held::Timer(id) => {
+            let mut rows = timers::take(tx, &[Key::new(root, id)]).await?;
+            rows.iter_mut().for_each(|row| row.held = true);
+            timers::insert(tx, &rows).await?;
+        }
+    }
+    Ok(())
+}
+
 fn incident(failed: &Failed, now: i64) -> Result<IncidentRow> {
     let (Held::Mailbox(held) | Held::Timer(held)) = &failed.held;
+    let instance = failed.instance.as_str();
     let local = format!("{}-{}", held.replace([':', '.'], "-"), failed.tries);
     Ok(IncidentRow {
-        root: root_of(&failed.instance).to_owned(),
-        id: format!("{}.{local}", failed.instance),
+        root: root_of(instance).to_owned(),
+        id: format!("{instance}.{local}"),
         project: failed.project.clone(),
-        instance: failed.instance.clone(),
+        instance: instance.to_owned(),
         node: None,
         external_task: None,
         sequence: None,
         kind: "incident".to_owned(),
         code: FAILED.to_owned(),
-        message: format!(
-            "{} could not be carried out in {} tries",
-            failed.what, failed.tries
-        ),
+        message: failed.message.clone(),
         state: "OPEN".to_owned(),
         created_at: now,
         resolved_at: None,
         resolved_by: None,
         resolution: None,
-        body: json(&failed.held)?,
+        body: json(&Body {
+            held: failed.held.clone(),
+        })?,
     })
 }
 
-/// Ends the incident of a durable command and lets the command run again; one more failure opens another.
+#[derive(Serialize, Deserialize)]
+struct Body {
+    held: Held,
+}
+
+/// Lets the durable command of an incident run again; one more failure opens another incident. Answers whether the
+/// incident is over with it: one that is its instance's own is closed by the instance's retry.
 ///
 /// # Errors
 /// `Conflict` when the incident is over.
-pub async fn run_again(shared: &Shared, mut incident: IncidentRow, by: &str) -> Result<()> {
+pub async fn run_again(shared: &Shared, mut incident: IncidentRow, by: &str) -> Result<bool> {
     let now = shared.clock.now();
-    let held: Held = super::trees::parse("incidents", &incident.id, &incident.body)?;
+    let Body { held } = super::trees::parse("incidents", &incident.id, &incident.body)?;
     let root = incident.root.clone();
-    incident.state = "RESOLVED".to_owned();
-    incident.resolved_at = Some(now);
-    incident.resolved_by = Some(by.to_owned());
-    incident.resolution = Some(json(&"retried")?);
+    let alone = local_of(&incident.id).is_none();
     let mut tx = shared.db.begin_write().await?;
-    incidents::update(&mut tx, &[incident]).await?;
+    if alone {
+        incident.state = "RESOLVED".to_owned();
+        incident.resolved_at = Some(now);
+        incident.resolved_by = Some(by.to_owned());
+        incident.resolution = Some(json(&"retried")?);
+        incidents::update(&mut tx, &[incident]).await?;
+    }
     match held {
         Held::Mailbox(id) => {
             mailbox::reschedule(&mut tx, &[Key::new(root, id)], Some(now)).await?;
@@ -242,7 +280,7 @@ pub async fn run_again(shared: &Shared, mut incident: IncidentRow, by: &str) -> 
     }
     tx.commit().await?;
     shared.wake.due.notify_one();
-    Ok(())
+    Ok(alone)
 }
 
 fn json<T: Serialize>(value: &T) -> Result<String> {

@@ -1,5 +1,6 @@
 //! Decides one command on its loaded tree; what it misses is loaded and it is decided again from the start.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use legation_kernel::commands::{self, Answer};
@@ -17,6 +18,9 @@ const MOST_LOADS: usize = 20_000;
 /// After so many loads one by one a command goes through its whole tree: a cancel, mostly. All that is open is
 /// loaded then, since each load decides again from the start.
 const MANY_LOADS: usize = 8;
+
+/// Instances that end in one commit when a tree is cancelled (core §1).
+const ENDS: u32 = 200;
 
 /// Deciding longer than this raises an alarm naming the command (core §2, "CEL and schema cost").
 const SLOW_MS: u128 = 50;
@@ -54,8 +58,9 @@ pub(super) async fn execute(
         return Ok(Attempted::unknown(&loaded.root.id));
     }
     let jitter = shared.chance.percent();
+    let mut absent = HashSet::new();
     for loads in 0..MOST_LOADS {
-        let decided = decide(shared, loaded, job, now, jitter);
+        let decided = decide(shared, loaded, job, now, jitter, &absent);
         let stop = match decided {
             Ok(Ok((answer, changes))) => {
                 return Ok(Attempted {
@@ -75,7 +80,7 @@ pub(super) async fn execute(
         if loads == MANY_LOADS {
             trees::load_open(tx, loaded, shared.db.dialect() == Dialect::Postgres).await?;
         }
-        if let Some(refusal) = load(shared, tx, loaded, job, stop).await? {
+        if let Some(refusal) = load(shared, tx, loaded, job, stop, &mut absent).await? {
             return Ok(Attempted::refused(refusal));
         }
     }
@@ -93,6 +98,7 @@ fn decide(
     job: &CommandJob,
     now: i64,
     jitter: u32,
+    absent: &HashSet<(String, Option<u32>)>,
 ) -> std::thread::Result<std::result::Result<(Answer, Changes), Stop>> {
     let env = Env {
         now: now.max(latest(loaded, job)),
@@ -103,6 +109,8 @@ fn decide(
         traceparent: job.traceparent.as_deref(),
         max_depth: shared.max_depth,
         budget: shared.budget,
+        ends: ENDS,
+        absent,
     };
     let started = std::time::Instant::now();
     // The payloads are content-addressed: what a refused command leaves there is still true.
@@ -133,6 +141,7 @@ async fn load(
     loaded: &mut Loaded,
     job: &CommandJob,
     stop: Stop,
+    absent: &mut HashSet<(String, Option<u32>)>,
 ) -> Result<Option<Rejection>> {
     let root = loaded.root.id.clone();
     Ok(match stop {
@@ -147,24 +156,22 @@ async fn load(
             (!loaded.tree.tasks.contains_key(&id))
                 .then(|| Rejection::not_found(format!("no external task {id}")))
         }
-        Stop::MissingPayload(digest) => {
-            if trees::load_payload(tx, loaded, &digest).await? {
-                None
-            } else {
+        Stop::MissingPayloads(digests) => {
+            let lost = trees::load_payloads(tx, loaded, &digests).await?;
+            lost.map(|digest| {
                 error!(%root, %digest, "a payload is missing");
-                Some(Rejection::new(
+                Rejection::new(
                     legation_kernel::rejection::RejectionKind::Internal,
                     "PAYLOAD_MISSING",
                     "a stored value is missing",
-                ))
-            }
+                )
+            })
         }
         Stop::MissingDefinition(key, version) => {
-            if shared.definitions.load(tx, &job.project, &key, version).await? {
-                None
-            } else {
-                Some(Rejection::not_found(format!("process {key} is not deployed")))
-            }
+            let found = shared.definitions.load(tx, &job.project, &key, version).await?;
+            // Decided again with what is known now: a node that calls it has an error for that.
+            let told = !found && !absent.insert((key.clone(), version));
+            told.then(|| Rejection::not_found(format!("process {key} is not deployed")))
         }
     })
 }

@@ -32,6 +32,8 @@ pub fn lane(command: &Command) -> Lane {
         Command::FireTimer { .. }
         | Command::ChildDone { .. }
         | Command::Continue { .. }
+        | Command::GiveUp { .. }
+        | Command::Unreadable { .. }
         | Command::Lapse { .. } => Lane::Durable,
         Command::Start(_)
         | Command::Unlock { .. }

@@ -9,6 +9,7 @@ mod execute;
 mod faults;
 mod fetch;
 mod lanes;
+mod made;
 mod rows;
 mod trees;
 
@@ -30,7 +31,7 @@ pub use durable::{FAILED, from_mail, from_timer, lapse, run_again};
 pub use faults::{Faults, Lost, Moment};
 pub use fetch::{Claimed, FetchJob, FetchRequest};
 pub use lanes::Lane;
-pub use trees::{Payload, read_payloads};
+pub use trees::{Payload, read_payloads, task_of};
 
 /// Why a job got no answer of its own.
 #[derive(Debug, thiserror::Error)]

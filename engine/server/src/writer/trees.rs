@@ -103,7 +103,10 @@ impl Loaded {
 }
 
 /// The task of a row: leases and expiries are the row's, since a fetch writes only those.
-pub(super) fn task_of(row: &ExternalTaskRow) -> Result<Task> {
+///
+/// # Errors
+/// `Corrupt` when its body cannot be read.
+pub fn task_of(row: &ExternalTaskRow) -> Result<Task> {
     Ok(with_lease(parse("external_tasks", &row.id, &row.body)?, row))
 }
 
@@ -330,14 +333,18 @@ async fn lend(
 /// A decrypted payload.
 pub type Payload = (String, Value);
 
-/// Loads one payload of a tree by digest, whoever owns it.
-pub(super) async fn load_payload(conn: &mut Conn, loaded: &mut Loaded, digest: &str) -> Result<bool> {
-    let Some(row) = payloads::find(conn, &loaded.root.id, digest).await? else {
-        return Ok(false);
-    };
-    let (digest, value) = decrypt(loaded.key.as_ref(), &row)?;
-    loaded.tree.payloads.insert(digest, value);
-    Ok(true)
+/// Loads payloads of a tree by digest, whoever owns them; answers one that is not there.
+pub(super) async fn load_payloads(
+    conn: &mut Conn,
+    loaded: &mut Loaded,
+    digests: &[String],
+) -> Result<Option<String>> {
+    for row in payloads::find_many(conn, &loaded.root.id, digests).await? {
+        let (digest, value) = decrypt(loaded.key.as_ref(), &row)?;
+        loaded.tree.payloads.insert(digest, value);
+    }
+    let lost = |digest: &&String| !loaded.tree.payloads.contains(digest);
+    Ok(digests.iter().find(lost).cloned())
 }
 
 /// Reads payloads outside the writer, for answers.

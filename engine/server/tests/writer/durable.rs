@@ -11,7 +11,7 @@ use legation_store::{for_each_db, instances};
 use crate::support::Engine;
 use crate::{CHILD, PARENT};
 
-const PAUSE: &str = "
+pub const PAUSE: &str = "
 metadata: { key: pause, variables: {} }
 flow:
   nodes:
@@ -39,20 +39,40 @@ async fn a_timer_that_cannot_fire_becomes_an_incident_that_a_retry_runs_again(te
     timers::insert(&mut tx, &[timer]).await.unwrap();
     tx.commit().await.unwrap();
     let incident = failed(&engine).await;
-    assert_eq!((incident.code.as_str(), incident.instance.as_str()), (writer::FAILED, lost.as_str()));
-    let held = timers::list(&mut engine.app.db().read().await.unwrap(), &root, &lost).await.unwrap();
+    assert_eq!(
+        (incident.code.as_str(), incident.instance.as_str()),
+        (writer::FAILED, lost.as_str())
+    );
+    let held = timers::list(&mut engine.app.db().read().await.unwrap(), &root, &lost)
+        .await
+        .unwrap();
     assert!(held[0].held, "it is not tried any more");
-    writer::run_again(engine.app.shared(), incident.clone(), "operator").await.unwrap();
-    assert!(writer::run_again(engine.app.shared(), incident.clone(), "operator").await.is_err(), "it is over");
+    let over = writer::run_again(engine.app.shared(), incident.clone(), "operator")
+        .await
+        .unwrap();
+    assert!(over, "the instance that it names is not there");
+    assert!(
+        writer::run_again(engine.app.shared(), incident.clone(), "operator")
+            .await
+            .is_err(),
+        "it is over"
+    );
     let again = failed(&engine).await;
     assert_ne!(again.id, incident.id, "the cause was not removed");
 }
 
 /// Moves the clock on until the incident of a durable command is open.
-async fn failed(engine: &Engine) -> IncidentRow {
-    let filter = IncidentFilter { project: "p".to_owned(), state: Some("OPEN".to_owned()), limit: 10, ..Default::default() };
+pub async fn failed(engine: &Engine) -> IncidentRow {
+    let filter = IncidentFilter {
+        project: "p".to_owned(),
+        state: Some("OPEN".to_owned()),
+        limit: 10,
+        ..Default::default()
+    };
     for _ in 0..400 {
-        let open = incidents::list(&mut engine.app.db().read().await.unwrap(), &filter).await.unwrap();
+        let open = incidents::list(&mut engine.app.db().read().await.unwrap(), &filter)
+            .await
+            .unwrap();
         if let Some(incident) = open.into_iter().next() {
             return incident;
         }
@@ -66,8 +86,11 @@ async fn failed(engine: &Engine) -> IncidentRow {
 async fn a_crowd_of_timers_fires_when_it_is_due(test: &TestDb) {
     let engine = Engine::new(test, &[("pause.process.yaml", PAUSE)]).await;
     let starts = (0..1_200).map(|_| engine.start("pause", &[]));
-    let ids: Vec<String> =
-        futures::future::join_all(starts).await.into_iter().map(Result::unwrap).collect();
+    let ids: Vec<String> = futures::future::join_all(starts)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
     engine.app.clock().advance(60 * 60 * 1_000);
     for id in &ids {
         engine.until(id, |row| row.status == "COMPLETED").await;
@@ -85,14 +108,23 @@ async fn a_cancel_reaches_every_child_after_a_restart(test: &TestDb) {
         "metadata: {{ key: wide, variables: {{}} }}\nflow:\n  nodes:\n    - {{ id: fork, type: parallel, branches: [{}] }}\n{calls}    - {{ id: join, type: parallel, join: all }}\n    - {{ id: done, type: end }}\n",
         branches.join(", ")
     );
-    let files = [("child.process.yaml", CHILD), ("wide.process.yaml", wide.as_str()), ("parent.process.yaml", PARENT)];
+    let files = [
+        ("child.process.yaml", CHILD),
+        ("wide.process.yaml", wide.as_str()),
+        ("parent.process.yaml", PARENT),
+    ];
     let mut engine = Engine::new(test, &files).await;
     let id = engine.start("wide", &[]).await.unwrap();
     let leased = engine.fetch("pay", 5, 0).await;
     engine.restart().await;
-    let cancel = Command::Cancel { instance: InstanceId(id.clone()), reason: "enough".to_owned() };
+    let cancel = Command::Cancel {
+        instance: InstanceId(id.clone()),
+        reason: "enough".to_owned(),
+    };
     engine.app.run(&engine.sender(), cancel).await.unwrap();
-    let tree = instances::list_tree(&mut engine.app.db().read().await.unwrap(), &id).await.unwrap();
+    let tree = instances::list_tree(&mut engine.app.db().read().await.unwrap(), &id)
+        .await
+        .unwrap();
     assert_eq!(tree.len(), 41);
     assert!(tree.iter().all(|row| row.status == "CANCELLED"));
     for claimed in &leased {

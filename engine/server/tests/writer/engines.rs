@@ -40,7 +40,10 @@ async fn a_lease_shows_the_variables_that_another_engine_wrote() {
     let a = two.fetch("a", 1, 0).await;
     two.complete(&a[0], &[("found", text("yes"))]).await.unwrap();
     let b = one.fetch("b", 1, 0).await;
-    let known = b[0].instance.as_ref().is_none_or(|instance| instance.variables().contains_key("found"));
+    let known = b[0]
+        .instance
+        .as_ref()
+        .is_none_or(|instance| instance.variables().contains_key("found"));
     assert!(known, "an old instance was shown");
 }
 
@@ -75,13 +78,22 @@ async fn a_lease_shows_the_steps_that_another_engine_recorded() {
         caller: caller(&second[0], two.app.clock().now()),
         attempt: 1,
         single: false,
-        steps: vec![step(StepState::Started, None), step(StepState::Completed, Some(text("charged")))],
+        steps: vec![
+            step(StepState::Started, None),
+            step(StepState::Completed, Some(text("charged"))),
+        ],
     };
     let task = TaskId(second[0].row.id.clone());
-    two.app.run(&two.sender(), Command::Steps { task, record }).await.unwrap();
+    two.app
+        .run(&two.sender(), Command::Steps { task, record })
+        .await
+        .unwrap();
     two.app.run(&two.sender(), again(&second[0])).await.unwrap();
     let third = one.fetch("pay", 1, 0).await;
-    assert!(third[0].file.as_ref().is_none_or(|file| file.steps.len() == 1), "an old journal was shown");
+    assert!(
+        third[0].file.as_ref().is_none_or(|file| file.steps.len() == 1),
+        "an old journal was shown"
+    );
 }
 
 /// Core §2, "Time": the engines' clocks differ, an instance's times do not go back, and its history replays (I2).
@@ -100,9 +112,14 @@ async fn an_instance_that_two_clocks_moved_replays_exactly() {
     let stored: Instance = serde_json::from_str(&row.snapshot).unwrap();
     let rows = history::list(&mut read, &id, &id, 0, 100).await.unwrap();
     assert!(rows.is_sorted_by_key(|row| row.at), "{rows:?}");
-    let rows: Vec<(i64, Vec<Event>)> =
-        rows.iter().map(|row| (row.at, serde_json::from_str(&row.events).unwrap())).collect();
-    assert_eq!(replay(rows.iter().map(|(at, events)| (*at, events.as_slice()))).unwrap(), stored);
+    let rows: Vec<(i64, Vec<Event>)> = rows
+        .iter()
+        .map(|row| (row.at, serde_json::from_str(&row.events).unwrap()))
+        .collect();
+    assert_eq!(
+        replay(rows.iter().map(|(at, events)| (*at, events.as_slice()))).unwrap(),
+        stored
+    );
 }
 
 /// What is called by its latest version is found within a sweep, wherever it was deployed.
@@ -116,7 +133,11 @@ flow:
     - { id: done, type: end }
 ";
     let test = TestDb::new(Dialect::Postgres).await;
-    let engine = Engine::new(&test, &[("child.process.yaml", CHILD), ("calls.process.yaml", calls)]).await;
+    let engine = Engine::new(
+        &test,
+        &[("child.process.yaml", CHILD), ("calls.process.yaml", calls)],
+    )
+    .await;
     engine.start("calls", &[]).await.unwrap();
     let mut tx = test.db.begin_write().await.unwrap();
     let mut row = definitions::get(&mut tx, "p", "child", 1).await.unwrap().unwrap();
@@ -127,7 +148,9 @@ flow:
         engine.app.clock().advance(1_000);
         tokio::time::sleep(Duration::from_millis(10)).await;
         let id = engine.start("calls", &[]).await.unwrap();
-        let tree = instances::list_tree(&mut test.db.read().await.unwrap(), &id).await.unwrap();
+        let tree = instances::list_tree(&mut test.db.read().await.unwrap(), &id)
+            .await
+            .unwrap();
         if tree.iter().any(|row| row.process == "child" && row.version == 2) {
             return;
         }
@@ -142,8 +165,17 @@ async fn a_command_whose_root_is_held_is_done_when_it_is_free() {
     let engine = Engine::new(&test, &[("order.process.yaml", ORDER)]).await;
     let id = engine.start("order", &[("title", text("book"))]).await.unwrap();
     let mut tx = test.db.begin_write().await.unwrap();
-    assert_eq!(legation_store::roots::lock(&mut tx, std::slice::from_ref(&id)).await.unwrap().len(), 1);
-    let cancel = Command::Cancel { instance: InstanceId(id.clone()), reason: "enough".to_owned() };
+    assert_eq!(
+        legation_store::roots::lock(&mut tx, std::slice::from_ref(&id))
+            .await
+            .unwrap()
+            .len(),
+        1
+    );
+    let cancel = Command::Cancel {
+        instance: InstanceId(id.clone()),
+        reason: "enough".to_owned(),
+    };
     let sender = engine.sender();
     let cancelled = engine.app.run(&sender, cancel);
     let busy = async {
@@ -200,7 +232,10 @@ async fn a_poll_does_not_miss_what_the_other_writer_commits() {
         gate.closed.store(false, Ordering::SeqCst);
         gate.opened.notify_waiters();
         start.await.unwrap().unwrap();
-        let leased = tokio::time::timeout(Duration::from_secs(10), poll).await.expect("the poll slept").unwrap();
+        let leased = tokio::time::timeout(Duration::from_secs(10), poll)
+            .await
+            .expect("the poll slept")
+            .unwrap();
         assert_eq!(leased.len(), 1);
     }
 }
@@ -218,15 +253,27 @@ flow:
     let test = TestDb::new(Dialect::Postgres).await;
     let one = Engine::new(&test, &[("hurried.process.yaml", hurried)]).await;
     let two = one.beside(0).await;
-    let (taken, left) = (one.start("hurried", &[]).await.unwrap(), one.start("hurried", &[]).await.unwrap());
+    let (taken, left) = (
+        one.start("hurried", &[]).await.unwrap(),
+        one.start("hurried", &[]).await.unwrap(),
+    );
     let leased = two.fetch("work", 1, 0).await;
-    let (taken, left) = if leased[0].row.root == taken { (taken, left) } else { (left, taken) };
+    let (taken, left) = if leased[0].row.root == taken {
+        (taken, left)
+    } else {
+        (left, taken)
+    };
     one.app.clock().advance(5_000);
     one.until(&left, |row| !row.snapshot.contains("\"alarm\"")).await;
     one.until(&taken, |row| !row.snapshot.contains("\"alarm\"")).await;
     let mut read = one.app.db().read().await.unwrap();
     let notices = async |root: &str, read: &mut legation_store::Read| {
-        incidents::list_open(read, root).await.unwrap().iter().filter(|row| row.code == "NOT_STARTED").count()
+        incidents::list_open(read, root)
+            .await
+            .unwrap()
+            .iter()
+            .filter(|row| row.code == "NOT_STARTED")
+            .count()
     };
     assert_eq!(notices(&left, &mut read).await, 1);
     assert_eq!(notices(&taken, &mut read).await, 0, "it was taken in time");
@@ -242,5 +289,9 @@ async fn a_wrong_clock_is_set_before_anything_is_done_by_it() {
     let id = engine.start("order", &[("title", text("book"))]).await.unwrap();
     let now = test.db.now().await.unwrap();
     let started = engine.row(&id).await.started_at;
-    assert!((now - started).abs() < 60_000, "started {} ms from now", started - now);
+    assert!(
+        (now - started).abs() < 60_000,
+        "started {} ms from now",
+        started - now
+    );
 }

@@ -29,7 +29,10 @@ async fn batches_are_numbered_without_gaps_and_a_commit_in_doubt_ends_a_stream(t
     let book = [("title", text("book"))];
     for round in 0..6 {
         engine.start("order", &book).await.unwrap();
-        assert!(engine.start("order", &[]).await.is_err(), "a refused start takes no number");
+        assert!(
+            engine.start("order", &[]).await.is_err(),
+            "a refused start takes no number"
+        );
         assert!(engine.fetch("nothing", 1, 0).await.is_empty());
         if round == 3 {
             lose.0.store(true, Ordering::SeqCst);
@@ -40,7 +43,10 @@ async fn batches_are_numbered_without_gaps_and_a_commit_in_doubt_ends_a_stream(t
     let mut numbers: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for writer in history::writers(&mut read).await.unwrap() {
         let rows = history::after(&mut read, &writer.writer, 0, 100).await.unwrap();
-        numbers.entry(writer.writer).or_default().extend(rows.iter().map(|row| row.batch_no));
+        numbers
+            .entry(writer.writer)
+            .or_default()
+            .extend(rows.iter().map(|row| row.batch_no));
     }
     assert_eq!(numbers.values().map(Vec::len).sum::<usize>(), 7);
     for (writer, numbers) in &numbers {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod durable;
+mod ending;
 mod engines;
 mod feed;
 mod support;
@@ -43,7 +44,10 @@ async fn started_task_is_leased_completed_and_done(test: &TestDb) {
     let leased = engine.fetch("pay", 1, 0).await;
     assert_eq!(leased.len(), 1);
     assert!(engine.fetch("pay", 1, 0).await.is_empty(), "leased once");
-    let answer = engine.complete(&leased[0], &[("receipt", text("r-1"))]).await.unwrap();
+    let answer = engine
+        .complete(&leased[0], &[("receipt", text("r-1"))])
+        .await
+        .unwrap();
     assert!(matches!(answer, Answer::Closed { .. }), "{answer:?}");
     assert_eq!(engine.status(&id).await, "COMPLETED");
     let mut read = engine.app.db().read().await.unwrap();
@@ -71,18 +75,27 @@ async fn a_poisoned_command_fails_alone(test: &TestDb) {
     let (good, bad) = futures::join!(futures::future::join_all(good), bad);
     assert!(good.iter().all(Result::is_ok), "{good:?}");
     match test.db.dialect() {
-        Dialect::Postgres => assert!(matches!(bad, Err(Failure::Internal)), "PostgreSQL takes no NUL: {bad:?}"),
+        Dialect::Postgres => assert!(
+            matches!(bad, Err(Failure::Internal)),
+            "PostgreSQL takes no NUL: {bad:?}"
+        ),
         Dialect::Sqlite => assert!(bad.is_ok()),
     }
 }
 
 /// I8: CHILD_DONE runs right after the commit of the child's end, once.
 async fn a_child_end_moves_its_parent_on(test: &TestDb) {
-    let engine =
-        Engine::new(test, &[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]).await;
+    let engine = Engine::new(
+        test,
+        &[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)],
+    )
+    .await;
     let id = engine.start("parent", &[]).await.unwrap();
     let leased = engine.fetch("pay", 1, 0).await;
-    engine.complete(&leased[0], &[("receipt", text("r-1"))]).await.unwrap();
+    engine
+        .complete(&leased[0], &[("receipt", text("r-1"))])
+        .await
+        .unwrap();
     engine.until(&id, |row| row.snapshot.contains("\"pause\"")).await;
     engine.app.clock().advance(60 * 60 * 1_000);
     engine.until(&id, |row| row.status == "COMPLETED").await;
@@ -90,11 +103,17 @@ async fn a_child_end_moves_its_parent_on(test: &TestDb) {
 
 /// D68: what a crash left is found by the next engine: mail and timers.
 async fn another_engine_finds_what_was_left(test: &TestDb) {
-    let mut engine =
-        Engine::new(test, &[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]).await;
+    let mut engine = Engine::new(
+        test,
+        &[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)],
+    )
+    .await;
     let id = engine.start("parent", &[]).await.unwrap();
     let leased = engine.fetch("pay", 1, 0).await;
-    engine.complete(&leased[0], &[("receipt", text("r-1"))]).await.unwrap();
+    engine
+        .complete(&leased[0], &[("receipt", text("r-1"))])
+        .await
+        .unwrap();
     engine.restart().await;
     engine.until(&id, |row| row.snapshot.contains("\"pause\"")).await;
     engine.restart().await;
@@ -103,11 +122,17 @@ async fn another_engine_finds_what_was_left(test: &TestDb) {
 }
 
 async fn a_cancel_reaches_the_child_and_its_task(test: &TestDb) {
-    let engine =
-        Engine::new(test, &[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]).await;
+    let engine = Engine::new(
+        test,
+        &[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)],
+    )
+    .await;
     let id = engine.start("parent", &[]).await.unwrap();
     let leased = engine.fetch("pay", 1, 0).await;
-    let cancel = Command::Cancel { instance: legation_kernel::ids::InstanceId(id.clone()), reason: "enough".into() };
+    let cancel = Command::Cancel {
+        instance: legation_kernel::ids::InstanceId(id.clone()),
+        reason: "enough".into(),
+    };
     engine.app.run(&engine.sender(), cancel).await.unwrap();
     assert_eq!(engine.status(&id).await, "CANCELLED");
     let mut read = engine.app.db().read().await.unwrap();
@@ -121,8 +146,11 @@ async fn many_instances_at_once_all_end(test: &TestDb) {
     let engine = Engine::new(test, &[("order.process.yaml", ORDER)]).await;
     let book = [("title", text("book"))];
     let starts = (0..200).map(|_| engine.start("order", &book));
-    let ids: Vec<String> =
-        futures::future::join_all(starts).await.into_iter().map(Result::unwrap).collect();
+    let ids: Vec<String> = futures::future::join_all(starts)
+        .await
+        .into_iter()
+        .map(Result::unwrap)
+        .collect();
     let mut done = 0;
     while done < ids.len() {
         let leased = engine.fetch("pay", 50, 0).await;
@@ -155,12 +183,18 @@ async fn sensitive_values_are_encrypted_at_rest_and_read_back() {
     engine.start("secret", &[("iban", text(secret))]).await.unwrap();
     engine.restart().await;
     let leased = engine.fetch("pay", 1, 0).await;
-    engine.complete(&leased[0], &[("receipt", text("r"))]).await.unwrap();
+    engine
+        .complete(&leased[0], &[("receipt", text("r"))])
+        .await
+        .unwrap();
     let keys: Vec<_> = [&leased[0].row.id, &leased[0].row.instance]
         .into_iter()
         .filter_map(|owner| {
-            let task = legation_kernel::task::Task::clone(&serde_json::from_str(&leased[0].row.body).unwrap());
-            let Some(legation_kernel::content::Content::Payload(reference)) = task.inputs else { return None };
+            let task =
+                legation_kernel::task::Task::clone(&serde_json::from_str(&leased[0].row.body).unwrap());
+            let Some(legation_kernel::content::Content::Payload(reference)) = task.inputs else {
+                return None;
+            };
             Some(legation_store::payloads::PayloadKey {
                 root: leased[0].row.root.clone(),
                 owner: owner.clone(),
@@ -169,15 +203,22 @@ async fn sensitive_values_are_encrypted_at_rest_and_read_back() {
         })
         .collect();
     let mut read = engine.app.db().read().await.unwrap();
-    let values = legation_server::writer::read_payloads(engine.app.shared(), &mut read, &keys).await.unwrap();
-    assert_eq!(values.values().next().and_then(|value| value.get("account")), Some(&text(secret)));
+    let values = legation_server::writer::read_payloads(engine.app.shared(), &mut read, &keys)
+        .await
+        .unwrap();
+    assert_eq!(
+        values.values().next().and_then(|value| value.get("account")),
+        Some(&text(secret))
+    );
     drop(read);
     engine.app.stop(std::time::Duration::from_secs(10)).await;
     let folder = test.db.path().unwrap().parent().unwrap().to_owned();
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();
-        let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        let found = bytes
+            .windows(secret.len())
+            .any(|window| window == secret.as_bytes());
         assert!(!found, "{} holds the secret as it is", path.display());
     }
 }

@@ -35,6 +35,12 @@ impl Engine {
         Self::with(test, files, Clock::fake(1_700_000_000_000), None).await
     }
 
+    /// One whose database lacks a process that others call.
+    pub async fn lacking(test: &TestDb, files: &[(&str, &str)], process: &str) -> Self {
+        deploy(&test.db, files, Some(process)).await;
+        Self::with(test, &[], Clock::fake(1_700_000_000_000), None).await
+    }
+
     /// One with a clock of its own.
     pub async fn with_clock(test: &TestDb, files: &[(&str, &str)], clock: Clock) -> Self {
         Self::with(test, files, clock, None).await
@@ -51,16 +57,24 @@ impl Engine {
         clock: Clock,
         faults: Option<Arc<dyn Faults>>,
     ) -> Self {
-        deploy(&test.db, files).await;
+        deploy(&test.db, files, None).await;
         let app = start(&test.url, clock.clone(), faults).await;
-        Self { app, url: test.url.clone(), clock }
+        Self {
+            app,
+            url: test.url.clone(),
+            clock,
+        }
     }
 
     /// Another engine on the same database, with a clock that is so much ahead.
     pub async fn beside(&self, ahead_ms: i64) -> Self {
         let clock = Clock::fake(self.clock.now() + ahead_ms);
         let app = start(&self.url, clock.clone(), None).await;
-        Self { app, url: self.url.clone(), clock }
+        Self {
+            app,
+            url: self.url.clone(),
+            clock,
+        }
     }
 
     /// Stops the engine and starts another on the same database.
@@ -70,7 +84,11 @@ impl Engine {
     }
 
     pub fn sender(&self) -> Sender {
-        Sender { project: "p".to_owned(), actor: "tester".to_owned(), traceparent: None }
+        Sender {
+            project: "p".to_owned(),
+            actor: "tester".to_owned(),
+            traceparent: None,
+        }
     }
 
     pub async fn start(&self, process: &str, variables: &[(&str, Value)]) -> Result<String, Failure> {
@@ -100,17 +118,28 @@ impl Engine {
             version: 1,
             business_key,
             labels: BTreeMap::new(),
-            variables: variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect(),
+            variables: variables
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), value.clone()))
+                .collect(),
         };
-        self.app.run(&self.sender(), Command::Start(Box::new(start))).await?;
+        self.app
+            .run(&self.sender(), Command::Start(Box::new(start)))
+            .await?;
         Ok(id.0)
     }
 
     pub async fn fetch(&self, topic: &str, max: u32, wait_ms: i64) -> Vec<Claimed> {
-        self.app.fetch(request(topic, max), wait_ms).await.expect("a fetch is answered")
+        self.app
+            .fetch(request(topic, max), wait_ms)
+            .await
+            .expect("a fetch is answered")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the poll's answer is awaited by the test")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the poll's answer is awaited by the test"
+    )]
     pub fn poll(&self, topic: &str, wait_ms: i64) -> tokio::task::JoinHandle<Vec<Claimed>> {
         let (app, request) = (self.app.clone(), request(topic, 1));
         tokio::spawn(async move { app.fetch(request, wait_ms).await.expect("a poll is answered") })
@@ -118,7 +147,10 @@ impl Engine {
 
     pub async fn complete(&self, claimed: &Claimed, variables: &[(&str, Value)]) -> Result<Answer, Failure> {
         let caller = caller(claimed, self.app.clock().now());
-        let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        let variables = variables
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), value.clone()))
+            .collect();
         let command = Command::Complete {
             task: TaskId(claimed.row.id.clone()),
             caller,
@@ -130,7 +162,10 @@ impl Engine {
     pub async fn row(&self, id: &str) -> InstanceRow {
         let mut read = self.app.db().read().await.expect("a connection");
         let root = legation_kernel::ids::root_of(id);
-        instances::get(&mut read, root, id).await.expect("a query").expect("it exists")
+        instances::get(&mut read, root, id)
+            .await
+            .expect("a query")
+            .expect("it exists")
     }
 
     pub async fn status(&self, id: &str) -> String {
@@ -166,7 +201,10 @@ pub fn caller(claimed: &Claimed, now: i64) -> Caller {
     Caller {
         worker: "w".to_owned(),
         credential: "key".to_owned(),
-        lease: Some((row.lease_no as u32, row.lease_random.clone().expect("a lease has a random part"))),
+        lease: Some((
+            row.lease_no as u32,
+            row.lease_random.clone().expect("a lease has a random part"),
+        )),
         arrived_at: now,
     }
 }
@@ -181,14 +219,20 @@ async fn start(url: &str, clock: Clock, faults: Option<Arc<dyn Faults>>) -> App 
     App::start(parts)
 }
 
-async fn deploy(db: &Db, files: &[(&str, &str)]) {
-    let files: BTreeMap<String, String> =
-        files.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
+async fn deploy(db: &Db, files: &[(&str, &str)], lacking: Option<&str>) {
+    if files.is_empty() {
+        return;
+    }
+    let files: BTreeMap<String, String> = files
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), (*text).to_owned()))
+        .collect();
     let frozen = freeze(&files, &Options::default(), &Nothing);
     assert!(!frozen.has_errors(), "{:#?}", frozen.problems);
     let rows: Vec<DefinitionRow> = frozen
         .processes
         .iter()
+        .filter(|process| lacking != Some(process.definition.key.as_str()))
         .map(|process| DefinitionRow {
             project: "p".to_owned(),
             key: process.definition.key.clone(),
@@ -201,6 +245,8 @@ async fn deploy(db: &Db, files: &[(&str, &str)]) {
         })
         .collect();
     let mut tx = db.begin_write().await.expect("a transaction");
-    definitions::insert(&mut tx, &rows).await.expect("definitions are written");
+    definitions::insert(&mut tx, &rows)
+        .await
+        .expect("definitions are written");
     tx.commit().await.expect("a commit");
 }

@@ -8,6 +8,7 @@ for_each_db!(
     a_task_comes_back_as_it_was_written,
     an_update_compares_the_revision_that_a_claim_moved_on,
     a_heartbeat_counts_for_its_own_lease_only,
+    nothing_below_an_instance_that_is_ending_is_leased,
     what_lapses_is_found_when_it_is_due,
     open_work_is_counted_by_topic,
     operators_list_open_tasks_and_all_of_an_instance,
@@ -282,4 +283,38 @@ async fn operators_list_open_tasks_and_all_of_an_instance(test: &TestDb) {
     let first = external_tasks::list(&mut *read(test).await, &one).await.unwrap();
     let after = Some(first[0].place());
     assert_eq!(list(&ExternalTaskFilter { after, ..all }).await, ["a.t2"]);
+}
+
+/// Core §1, "Cancel": from its commit no lease below it.
+async fn nothing_below_an_instance_that_is_ending_is_leased(test: &TestDb) {
+    let of = |instance: &str, id: &str| ExternalTaskRow {
+        instance: instance.to_owned(),
+        ..external_task("a", id)
+    };
+    let tasks = [
+        of("a", "a.t1"),
+        of("a.i2", "a.i2.t1"),
+        of("a.i2.i3", "a.i2.i3.t1"),
+        of("a.i2.i3.i4", "a.i2.i3.i4.t1"),
+        of("a.i20", "a.i20.t1"),
+    ];
+    write(test, &tasks).await;
+    let mut tx = begin(test).await;
+    assert_eq!(
+        external_tasks::close_below(&mut tx, "a", "a.i2").await.unwrap(),
+        2
+    );
+    assert_eq!(
+        external_tasks::close_below(&mut tx, "a", "a.i2").await.unwrap(),
+        0
+    );
+    let leased = external_tasks::claim(&mut tx, &claim("w", 1_000, 10))
+        .await
+        .unwrap();
+    tx.commit().await.unwrap();
+    let mut ids: Vec<&str> = leased.iter().map(|row| row.id.as_str()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["a.i2.t1", "a.i20.t1", "a.t1"]);
+    let closed = get(test, "a.i2.i3.t1").await;
+    assert_eq!((closed.claimable_at, closed.revision), (None, tasks[2].revision));
 }

@@ -202,7 +202,13 @@ async fn a_payload_belongs_to_its_owner(test: &TestDb) {
     let keys = [key("a.t1", "d1"), key("a.t2", "d1"), key("a.t1", "d2")];
     let mut found = payloads::get_many(&mut *read(test).await, &keys).await.unwrap();
     found.sort_by(|x, y| x.owner.cmp(&y.owner));
-    assert_eq!(found, [first.clone(), plain]);
+    assert_eq!(found, [first.clone(), plain.clone()]);
+    let digests = ["d1".to_owned(), "d3".to_owned()];
+    let mut found = payloads::find_many(&mut *read(test).await, "a", &digests)
+        .await
+        .unwrap();
+    found.sort_by(|x, y| x.owner.cmp(&y.owner));
+    assert_eq!(found, [first.clone(), plain], "whoever owns them");
 
     let mut tx = begin(test).await;
     assert_eq!(

@@ -353,8 +353,10 @@ fn words(event: &Event, nodes: &mut Nodes) -> Option<(&'static str, Option<Strin
             None,
             vec![("outcome", text(outcome))],
         ),
-        Event::NumbersTaken { next: _ } | Event::Sealed | Event::ClosingRendered { message: _ } => return None,
-        Event::InstanceEnding { reason } => {
+        Event::NumbersTaken { next: _ } | Event::Sealed | Event::ClosingRendered { message: _ } => {
+            return None;
+        }
+        Event::InstanceEnding { reason, .. } => {
             ("INSTANCE_CANCELLING", None, None, vec![("reason", text(reason))])
         }
         Event::InstanceEnded {
