@@ -67,7 +67,7 @@ fn label(node: &LineageNode, ink: Ink) -> String {
             by.node_id,
             by.attempt,
             by.sequence,
-            by.model.as_deref().unwrap_or("?"),
+            print::model(by.model.as_deref(), by.used_model.as_deref()).unwrap_or_else(|| "?".to_owned()),
             by.prompt_version.as_deref().unwrap_or("?")
         ),
         (None, Some(from)) => format!("  started by {from}"),

@@ -48,13 +48,18 @@ pub fn json(text: &str) {
 /// Whether a person reads stdout.
 #[must_use]
 pub fn colours_on_stdout() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    std::io::stdout().is_terminal() && wants_colours(std::env::var_os("NO_COLOR").as_deref())
 }
 
 /// Whether a person reads stderr.
 #[must_use]
 pub fn colours_on_stderr() -> bool {
-    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+    std::io::stderr().is_terminal() && wants_colours(std::env::var_os("NO_COLOR").as_deref())
+}
+
+/// <https://no-color.org>: set, and not to nothing.
+fn wants_colours(no_color: Option<&std::ffi::OsStr>) -> bool {
+    no_color.is_none_or(std::ffi::OsStr::is_empty)
 }
 
 /// How text is set, where colours are on.
@@ -123,6 +128,15 @@ pub fn word(value: &impl serde::Serialize) -> String {
     }
 }
 
+/// The model that answered, with the one that was asked for where that is another.
+#[must_use]
+pub fn model(asked: Option<&str>, used: Option<&str>) -> Option<String> {
+    match (asked, used) {
+        (Some(asked), Some(used)) if asked != used => Some(format!("{used} (asked: {asked})")),
+        (asked, used) => used.or(asked).map(str::to_owned),
+    }
+}
+
 /// An event's type in words: `TASK_COMPLETED` is `task completed`.
 #[must_use]
 pub fn words(kind: &str) -> String {
@@ -174,6 +188,20 @@ mod tests {
             ],
         );
         assert_eq!(text, "ID   STATUS\na    RUNNING\nbbb  FAILED");
+    }
+
+    #[test]
+    fn a_variable_turns_colours_off_unless_it_is_empty() {
+        let set = |text: &'static str| wants_colours(Some(text.as_ref()));
+        assert!(wants_colours(None) && set("") && !set("1") && !set("0"));
+    }
+
+    #[test]
+    fn a_model_is_named_once_unless_another_one_answered() {
+        assert_eq!(model(Some("a"), Some("b")).as_deref(), Some("b (asked: a)"));
+        assert_eq!(model(Some("a"), Some("a")).as_deref(), Some("a"));
+        assert_eq!(model(Some("a"), None).as_deref(), Some("a"));
+        assert_eq!(model(None, None), None);
     }
 
     #[test]

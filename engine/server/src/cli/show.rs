@@ -64,7 +64,8 @@ fn head(instance: &InstanceView, ink: Ink) {
         say!("  parent    {parent}");
     }
     if let Some(by) = &instance.started_by_agent {
-        let model = by.model.as_deref().unwrap_or("?");
+        let model = print::model(by.model.as_deref(), by.used_model.as_deref());
+        let model = model.as_deref().unwrap_or("?");
         say!(
             "  started   by agent {}, step {}.{}, model {model}",
             by.node_id,

@@ -26,6 +26,7 @@ use super::auth::{Role, Who};
 use super::error::{Error, Result};
 use super::extract::{Id, Json, Query, values};
 use super::load::{self, Wanted};
+use super::models;
 use super::page;
 use super::views;
 
@@ -363,6 +364,10 @@ async fn subject(
     };
     let target = step.tool_ref.strip_prefix("delegate:");
     let delegate = target.and_then(|process| delegates.iter().find(|delegate| delegate.process == process));
+    let place = (task.0.clone(), attempt, sequence);
+    let used_model = models::used(http, read, std::slice::from_ref(&place))
+        .await?
+        .remove(&place);
     Ok(Some(ApprovalSubject {
         node_id: human.node.clone(),
         task_id: task.0.clone(),
@@ -378,6 +383,7 @@ async fn subject(
             .map(views::steps::policy),
         digest: human.digest.clone().unwrap_or_default(),
         model: model.map(str::to_owned),
+        used_model,
         prompt_version,
     }))
 }

@@ -36,7 +36,7 @@ pub async fn turn(app: &TestApp, lease: &Value, sequence: u32, calls: Value) {
         .ok();
     assert_eq!(answer["steps"][0]["state"], "STARTED");
     let usage = json!({ "inputTokens": 10, "outputTokens": 5 });
-    let said = json!({ "text": "", "calls": calls, "usage": usage, "model": "gemini-3.6-flash" });
+    let said = json!({ "text": "", "calls": calls, "usage": usage, "model": "gemini-3.6-flash-002" });
     app.work("agent", lease, "steps", result(sequence, "MODEL", model, said))
         .await
         .ok();

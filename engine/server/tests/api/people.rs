@@ -209,6 +209,41 @@ async fn a_rejection_is_read_by_the_model_d45() {
 }
 
 #[tokio::test]
+async fn the_feed_says_when_an_approved_step_went_on_and_not_when_it_was_proposed() {
+    let (app, lease, approval) = proposed().await;
+    app.advance(20_000);
+    app.post("alice", &path(&approval), approve(&approval)).await.ok();
+    let feed = crate::feed::once(&app, "&after=", None).await;
+    let at = |kind: &str| {
+        let told = feed
+            .iter()
+            .find(|message| message.kind == kind && message.data["nodeId"] == lease["nodeId"]);
+        told.unwrap_or_else(|| panic!("no {kind} in {feed:?}")).data["at"].clone()
+    };
+    assert_eq!(at("STEP_STARTED"), at("CHILD_STARTED"));
+    assert_ne!(at("STEP_STARTED"), at("APPROVAL_OPENED"));
+}
+
+/// The model that a node names need not be the one that answers: a fallback may, or the worker's override.
+#[tokio::test]
+async fn an_approval_and_the_lineage_name_the_model_asked_for_and_the_one_that_answered() {
+    let (app, _lease, approval) = proposed().await;
+    let subject = &approval["approval"];
+    let models = |of: &Value| (of["model"].clone(), of["usedModel"].clone());
+    let both = (json!("gemini-3.6-flash"), json!("gemini-3.6-flash-002"));
+    assert_eq!(models(subject), both);
+    let decided = app.post("alice", &path(&approval), approve(&approval)).await.ok();
+    let child = decided["childInstanceId"].as_str().expect("a child");
+    let view = app.get("dev", &format!("/v1/instances/{child}")).await.ok();
+    assert_eq!(models(&view["startedByAgent"]), both);
+    let lineage = app
+        .get("dev", &format!("/v1/instances/{child}/lineage"))
+        .await
+        .ok();
+    assert_eq!(models(&lineage["instance"]["startedByAgent"]), both);
+}
+
+#[tokio::test]
 async fn the_group_star_stands_for_every_group() {
     let (mut app, _lease, approval) = proposed().await;
     let person = legation_protocol::keys::PrincipalKind::Person;

@@ -124,6 +124,7 @@ fn started_by_agent(parent: &Parent) -> Option<StartedByAgent> {
     Some(StartedByAgent {
         node_id: parent.node.clone(),
         model: model.clone(),
+        used_model: None,
         prompt_version: prompt_version.clone(),
         task_id: task.0.clone(),
         attempt: *attempt,
