@@ -11,10 +11,10 @@ use crate::support::{PAY, TestApp};
 
 /// One message.
 #[derive(Debug)]
-struct Message {
-    id: String,
-    kind: String,
-    data: Value,
+pub struct Message {
+    pub id: String,
+    pub kind: String,
+    pub data: Value,
 }
 
 fn messages(text: &str) -> Vec<Message> {
@@ -35,7 +35,7 @@ fn messages(text: &str) -> Vec<Message> {
 }
 
 /// Everything that is there after a cursor.
-async fn once(app: &TestApp, query: &str, last: Option<&str>) -> Vec<Message> {
+pub async fn once(app: &TestApp, query: &str, last: Option<&str>) -> Vec<Message> {
     let mut request = app.request("dev", "GET", &format!("/v1/events?once=true{query}"));
     if let Some(last) = last {
         request = request.header("last-event-id", last);
@@ -213,4 +213,30 @@ async fn steps_are_told_with_their_node() {
             &json!("MODEL")
         )
     );
+}
+
+/// An engine that has just started grants steps before it writes any history.
+#[tokio::test]
+async fn a_writer_that_has_only_steps_is_in_the_feed() {
+    let (app, lease) = crate::journal::leased().await;
+    crate::journal::turn(&app, &lease, 1, json!([])).await;
+    let task = crate::support::bare(&lease);
+    let key = legation_store::Key::new(legation_kernel::ids::root_of(&task), &task);
+    let mut tx = app.app.db().begin_write().await.expect("a transaction");
+    let mut rows = legation_store::steps::list_for_tasks(&mut tx, &[key])
+        .await
+        .expect("the step");
+    rows[0].writer = "anotherengine".to_owned();
+    rows[0].batch_no = 1;
+    legation_store::steps::upsert(&mut tx, &rows)
+        .await
+        .expect("a write");
+    tx.commit().await.expect("a commit");
+
+    let feed = once(&app, "&after=", None).await;
+    let told = feed.iter().find(|message| message.kind == "STEP_COMPLETED");
+    let told = told.expect("the step of the other engine");
+    assert_eq!(told.data["taskId"], json!(task));
+    // Who begins now has it behind them.
+    assert!(once(&app, "", None).await.is_empty());
 }

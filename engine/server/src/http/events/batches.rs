@@ -1,4 +1,4 @@
-//! Whole batches of one writer, out of two tables.
+//! Whole batches of one writer, out of two tables, and which writers there are.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,17 @@ use legation_store::steps::{self, StepRow};
 
 use crate::http::error::Result;
 
+/// All writers that ever wrote, and how far each got. One that has only granted steps so far is in no history.
+pub(super) async fn writers(read: &mut Conn) -> Result<BTreeMap<String, i64>> {
+    let mut known = BTreeMap::new();
+    let in_history = history::writers(read).await?;
+    for row in in_history.into_iter().chain(steps::writers(read).await?) {
+        let last = known.entry(row.writer).or_insert(row.batch_no);
+        *last = row.batch_no.max(*last);
+    }
+    Ok(known)
+}
+
 /// Rows of one writer that one look reads.
 const PAGE: i64 = 500;
 
@@ -15,6 +26,8 @@ const PAGE: i64 = 500;
 pub(super) struct Batch {
     pub writer: String,
     pub number: i64,
+    /// When it was committed, as far as its rows tell. Steps carry only when they began and ended, so that a batch
+    /// of nothing but a step that goes on may have been later.
     pub at: i64,
     pub rows: Vec<HistoryRow>,
     pub steps: Vec<StepRow>,
@@ -70,11 +83,11 @@ fn group(writer: &str, rows: Vec<HistoryRow>, steps: Vec<StepRow>, bound: i64) -
     }
     for row in steps.into_iter().filter(|row| row.batch_no <= bound) {
         let at = row.ended_at.unwrap_or(row.started_at);
-        batches
+        let batch = batches
             .entry(row.batch_no)
-            .or_insert_with(|| new(row.batch_no, at))
-            .steps
-            .push(row);
+            .or_insert_with(|| new(row.batch_no, at));
+        batch.at = batch.at.max(at);
+        batch.steps.push(row);
     }
     let mut batches: Vec<Batch> = batches.into_values().collect();
     // A step's own time may lie before its batch's; the order of batches must not suffer from it.

@@ -7,7 +7,7 @@
 mod batches;
 mod names;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use futures::Stream;
 use legation_kernel::dates::rfc3339;
 use legation_kernel::ids::root_of;
 use legation_kernel::instance::Event;
+use legation_kernel::journal::Step;
 use legation_language::Value;
 use legation_protocol::events::{EventQuery, FeedEvent};
-use legation_store::history;
 use legation_store::steps::StepRow;
-use legation_store::{Conn, Dialect, instances};
+use legation_store::{Conn, Dialect, instances, tasks};
 use tokio::sync::{mpsc, watch};
 use tokio_stream::wrappers::ReceiverStream;
 use utoipa_axum::router::OpenApiRouter;
@@ -119,13 +119,7 @@ impl Cursor {
 
     async fn now(http: &Http) -> Result<Self> {
         let mut read = http.app().db().read().await?;
-        let writers = history::writers(&mut read).await?;
-        Ok(Self(
-            writers
-                .into_iter()
-                .map(|row| (row.writer, row.batch_no))
-                .collect(),
-        ))
+        batches::writers(&mut read).await.map(Self)
     }
 
     fn text(&self) -> String {
@@ -157,7 +151,11 @@ impl Feed {
         loop {
             committed.mark_unchanged();
             if let Err(error) = self.who.need_still(&http, Role::Read).await {
-                tracing::info!(?error, principal = self.who.principal.id, "a feed ends with its key");
+                tracing::info!(
+                    ?error,
+                    principal = self.who.principal.id,
+                    "a feed ends with its key"
+                );
                 return;
             }
             match self.look(&http, &sender).await {
@@ -188,14 +186,8 @@ impl Feed {
         sender: &mpsc::Sender<std::result::Result<Message, Infallible>>,
     ) -> Result<bool> {
         let mut read = http.app().db().read().await?;
-        let mut writers: Vec<String> = history::writers(&mut read)
-            .await?
-            .into_iter()
-            .map(|row| row.writer)
-            .collect();
+        let mut writers: BTreeSet<String> = batches::writers(&mut read).await?.into_keys().collect();
         writers.extend(self.cursor.0.keys().cloned());
-        writers.sort();
-        writers.dedup();
         let mut batches = Vec::new();
         let mut more = false;
         for writer in writers {
@@ -272,7 +264,9 @@ impl Feed {
                 .nodes
                 .get(&row.instance)
                 .and_then(|nodes| nodes.of_task(&row.task));
-            out.push(step_event(row, process, node)?);
+            let step = load::step(row)?;
+            let at = changed_at(read, &step, batch).await?;
+            out.push(step_event(row, &step, at, process, node)?);
         }
         if self.nodes.len() > MOST_NAMES {
             self.nodes.clear();
@@ -322,8 +316,28 @@ fn is_below(instance: &str, top: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }
 
-fn step_event(row: &StepRow, process: String, node: Option<String>) -> Result<FeedEvent> {
-    let step = load::step(row)?;
+/// When a step became what it is. A batch's other rows know; where there are none, an approved step went on after it
+/// was decided about, and not when it was proposed.
+async fn changed_at(read: &mut Conn, step: &Step, batch: &Batch) -> Result<i64> {
+    let known = batch.at.max(step.ended_at.unwrap_or(step.started_at));
+    if step.ended_at.is_some() || !batch.rows.is_empty() {
+        return Ok(known);
+    }
+    let Some(approval) = step.approval else {
+        return Ok(known);
+    };
+    let human = step.task.instance().human(approval);
+    let decided = tasks::get(read, root_of(&human), &human).await?;
+    Ok(known.max(decided.and_then(|row| row.ended_at).unwrap_or(known)))
+}
+
+fn step_event(
+    row: &StepRow,
+    step: &Step,
+    at: i64,
+    process: String,
+    node: Option<String>,
+) -> Result<FeedEvent> {
     let text = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
     let data = [
         ("kind", Value::from(row.kind.as_str())),
@@ -348,7 +362,7 @@ fn step_event(row: &StepRow, process: String, node: Option<String>) -> Result<Fe
     let data = Value::map(data.into_iter().filter(|(_, value)| !value.is_null()));
     Ok(FeedEvent {
         kind: format!("STEP_{}", row.state),
-        at: rfc3339(row.ended_at.unwrap_or(row.started_at)),
+        at: rfc3339(at),
         instance_id: row.instance.clone(),
         root_id: row.root.clone(),
         process: Some(process),
