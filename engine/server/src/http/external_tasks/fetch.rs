@@ -15,7 +15,7 @@ use crate::http::Http;
 use crate::http::auth::{Role, Who};
 use crate::http::error::{Error, Result};
 use crate::http::extract::Json;
-use crate::writer;
+use crate::writer::{self, Claimed};
 
 const MAX_TASKS: u32 = 50;
 const MAX_TOPICS: usize = 50;
@@ -39,22 +39,49 @@ async fn fetch_and_lock(
     let claimed = http.app().fetch(request, wait_ms).await?;
     metrics::counter!("legation_fetches_total").increment(1);
     metrics::counter!("legation_leases_total").increment(claimed.len() as u64);
-    let rows: Vec<ExternalTaskRow> = claimed.iter().map(|claimed| claimed.row.clone()).collect();
-    if wait_ms > 0
-        && !rows.is_empty()
-        && let Err(error) = who.need_still(&http, Role::Work).await
-    {
-        hand_back(&http, &who, &rows, "the key of the poll was revoked or ran out");
-        return Err(error);
+    let mut leases = Leases::of(&http, &who, &claimed);
+    if wait_ms > 0 && !leases.rows.is_empty() {
+        leases.reason = "the key of the poll was revoked or ran out";
+        who.need_still(&http, Role::Work).await?;
     }
-    for row in &rows {
+    leases.reason = "the engine could not read the task, or its worker did not wait for it";
+    for row in &leases.rows {
         http.topics().remember(row);
     }
-    match assemble::assemble(&http, claimed, &body.have).await {
-        Ok(tasks) => Ok(Answer(FetchAnswer { tasks })),
-        Err(error) => {
-            hand_back(&http, &who, &rows, "the engine could not read the task");
-            Err(error)
+    let tasks = assemble::assemble(&http, claimed, &body.have).await?;
+    leases.given();
+    Ok(Answer(FetchAnswer { tasks }))
+}
+
+/// Leases that are committed and not answered yet. They go back when this is dropped, also by a worker that hangs up
+/// while its answer is read together; nobody would know of them until they run out.
+struct Leases {
+    http: Http,
+    who: Who,
+    rows: Vec<ExternalTaskRow>,
+    reason: &'static str,
+}
+
+impl Leases {
+    fn of(http: &Http, who: &Who, claimed: &[Claimed]) -> Self {
+        Self {
+            http: http.clone(),
+            who: who.clone(),
+            rows: claimed.iter().map(|claimed| claimed.row.clone()).collect(),
+            reason: "",
+        }
+    }
+
+    /// The worker gets them.
+    fn given(mut self) {
+        self.rows.clear();
+    }
+}
+
+impl Drop for Leases {
+    fn drop(&mut self) {
+        for row in &self.rows {
+            hand_back(&self.http, &self.who, row, self.reason);
         }
     }
 }
@@ -93,30 +120,26 @@ fn request(who: &Who, body: &FetchRequest) -> Result<(writer::FetchRequest, i64)
     Ok((request, wait_ms))
 }
 
-/// The answer could not be made: the leases go back instead of running out.
-fn hand_back(http: &Http, who: &Who, rows: &[ExternalTaskRow], reason: &str) {
-    for row in rows {
-        let caller = Caller {
-            worker: row.worker.clone().unwrap_or_default(),
-            credential: row.credential.clone().unwrap_or_default(),
-            lease: Some((
-                u32::try_from(row.lease_no).unwrap_or_default(),
-                row.lease_random.clone().unwrap_or_default(),
-            )),
-            arrived_at: http.app().clock().now(),
-        };
-        let reason = Some(reason.to_owned());
-        let command = Command::Release {
-            task: TaskId(row.id.clone()),
-            caller,
-            after_ms: None,
-            reason,
-        };
-        let (app, sender) = (http.app().clone(), who.sender());
-        http.app().spawn(async move {
-            if let Err(error) = app.run(&sender, command).await {
-                tracing::info!(%error, "a lease could not be handed back; it runs out by itself");
-            }
-        });
-    }
+fn hand_back(http: &Http, who: &Who, row: &ExternalTaskRow, reason: &str) {
+    let caller = Caller {
+        worker: row.worker.clone().unwrap_or_default(),
+        credential: row.credential.clone().unwrap_or_default(),
+        lease: Some((
+            u32::try_from(row.lease_no).unwrap_or_default(),
+            row.lease_random.clone().unwrap_or_default(),
+        )),
+        arrived_at: http.app().clock().now(),
+    };
+    let command = Command::Release {
+        task: TaskId(row.id.clone()),
+        caller,
+        after_ms: None,
+        reason: Some(reason.to_owned()),
+    };
+    let (app, sender) = (http.app().clone(), who.sender());
+    http.app().spawn(async move {
+        if let Err(error) = app.run(&sender, command).await {
+            tracing::info!(%error, "a lease could not be handed back; it runs out by itself");
+        }
+    });
 }
