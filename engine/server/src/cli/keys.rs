@@ -8,6 +8,7 @@ use legation_protocol::keys::{CreateKeyRequest, CreatedKey, KeyList, KeyView, Pr
 
 use super::client::{Client, encode};
 use super::{Global, Usage, print, setup};
+use crate::http;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -34,13 +35,13 @@ pub struct Create {
     #[command(flatten)]
     pub whom: Whom,
     /// The groups of a person.
-    #[arg(long, value_delimiter = ',', requires = "person", conflicts_with_all = ["worker", "service"])]
+    #[arg(long, value_delimiter = ',')]
     pub groups: Vec<String>,
     /// Roles of a person or service: admin, deploy, start, operate, read. Without it: read.
     #[arg(long, value_delimiter = ',', conflicts_with = "worker")]
     pub roles: Vec<String>,
     /// The topics of a worker; `*` and a trailing `*` are allowed.
-    #[arg(long, value_delimiter = ',', requires = "worker", conflicts_with_all = ["person", "service"])]
+    #[arg(long, value_delimiter = ',')]
     pub topics: Vec<String>,
     /// The key ends after this time, such as 90d.
     #[arg(long, value_name = "DURATION")]
@@ -111,7 +112,7 @@ async fn create(global: &Global, create: Create) -> anyhow::Result<()> {
 /// What is asked of the engine.
 ///
 /// # Errors
-/// For a worker without topics, or what is no duration.
+/// For a worker without topics, groups or topics where there can be none, or what is no duration.
 pub fn request(create: Create) -> anyhow::Result<CreateKeyRequest> {
     let (kind, principal) = match (create.whom.person, create.whom.worker, create.whom.service) {
         (Some(name), _, _) => (PrincipalKind::Person, name),
@@ -119,6 +120,10 @@ pub fn request(create: Create) -> anyhow::Result<CreateKeyRequest> {
         (_, _, Some(name)) => (PrincipalKind::Service, name),
         (None, None, None) => return Err(Usage("name a --person, --worker or --service".to_owned()).into()),
     };
+    // In the API's words, before anything is asked of it.
+    if let Some(wrong) = http::misplaced(kind, &create.groups, &create.topics) {
+        return Err(Usage(format!("--{}: {}; {}", wrong.argument, wrong.detail, wrong.hint)).into());
+    }
     if kind == PrincipalKind::Worker && create.topics.is_empty() {
         return Err(Usage("a worker's key needs --topics".to_owned()).into());
     }

@@ -36,9 +36,13 @@ fn what_the_documentation_says_is_understood() {
         "deploy a.process.yaml b.process.yaml",
         "run greet --var name=Ada --var amount=1 --vars-file v.json --business-key 42 --wait",
         "run greet --no-wait --label a=b",
+        "processes",
+        "processes hello --json",
         "instances --status running --json",
         "show ID --as approver",
         "explain ID",
+        "explain ID --as approver",
+        "--as approver explain ID",
         "lineage ID",
         "journal ID --json",
         "tasks --as approver",
@@ -78,9 +82,6 @@ fn wrong_use_has_exit_code_two() {
         "keys create --groups finance",
         "keys create --person a --worker b",
         "keys create --worker b --roles admin",
-        "keys create --worker b --topics t --groups finance",
-        "keys create --person a --topics t",
-        "keys create --service a --topics t",
     ] {
         let error = parse(line)
             .err()
@@ -149,8 +150,31 @@ fn a_new_key_gets_no_more_than_was_asked_for() {
         (worker.topics, worker.roles, worker.expires_in_ms),
         (vec!["a".to_owned(), "b".to_owned()], vec![], Some(24 * 3_600_000))
     );
-    let error = request("keys create --worker pay").expect_err("a worker without topics does nothing");
-    assert!(error.is::<Usage>(), "{error}");
+    for (line, words) in [
+        ("keys create --worker pay", "--topics"),
+        (
+            "keys create --worker b --topics t --groups finance",
+            "only a person is in groups",
+        ),
+        (
+            "keys create --service b --groups finance",
+            "only a person is in groups",
+        ),
+        (
+            "keys create --person a --topics t",
+            "only a worker's key has topics",
+        ),
+        (
+            "keys create --service a --topics t",
+            "only a worker's key has topics",
+        ),
+    ] {
+        let error = request(line).expect_err(line);
+        assert!(
+            error.is::<Usage>() && error.to_string().contains(words),
+            "{error}"
+        );
+    }
 }
 
 #[test]

@@ -202,11 +202,39 @@ fn check(new: &NewKey) -> Result<()> {
             "a worker has the role `work` and no other",
         ));
     }
+    if let Some(misplaced) = misplaced(new.kind, &new.groups, &new.topics) {
+        return Err(Error::out_of_range(misplaced.argument, misplaced.detail).hint(misplaced.hint));
+    }
     if new.kind == PrincipalKind::Worker && new.topics.is_empty() {
         let refusal = Error::out_of_range("topics", "a worker's key names the topics that it reaches");
         return Err(refusal.hint("`*` reaches every topic"));
     }
     Ok(())
+}
+
+/// What a kind of principal cannot have, and the words for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misplaced {
+    /// `groups` or `topics`.
+    pub argument: &'static str,
+    pub detail: &'static str,
+    pub hint: &'static str,
+}
+
+/// A group of a worker, or a topic of a person's key, would mean nothing and look as if it did.
+#[must_use]
+pub fn misplaced(kind: PrincipalKind, groups: &[String], topics: &[String]) -> Option<Misplaced> {
+    let groups = (kind != PrincipalKind::Person && !groups.is_empty()).then_some(Misplaced {
+        argument: "groups",
+        detail: "only a person is in groups",
+        hint: "groups are of those who decide; a worker or service is in none",
+    });
+    let topics = (kind != PrincipalKind::Worker && !topics.is_empty()).then_some(Misplaced {
+        argument: "topics",
+        detail: "only a worker's key has topics",
+        hint: "a program that takes work has a worker's key; other keys with the role `work` reach every topic",
+    });
+    groups.or(topics)
 }
 
 fn roles(new: &NewKey) -> Vec<String> {
