@@ -31,7 +31,9 @@ mod logs;
 mod openapi;
 mod print;
 mod problems;
+mod processes;
 mod project;
+mod reach;
 mod resolve;
 mod retry;
 mod run;
@@ -93,6 +95,8 @@ pub enum Command {
     Validate(validate::Arguments),
     /// Start an instance and follow it: narration on stderr, its outputs as JSON on stdout.
     Run(run::Arguments),
+    /// List what is deployed, or the versions of one process.
+    Processes(processes::Arguments),
     /// List instances.
     Instances(instances::Arguments),
     /// Show an instance: where it stands, variables, incidents, timeline, journal.
@@ -182,6 +186,7 @@ async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Deploy(arguments) => deploy::run(global, arguments).await,
         Command::Validate(arguments) => validate::run(global, &arguments),
         Command::Run(arguments) => run::run(global, arguments).await,
+        Command::Processes(arguments) => processes::run(global, arguments).await,
         Command::Instances(arguments) => instances::run(global, arguments).await,
         Command::Show(one) => show::run(global, &one.id).await,
         Command::Explain(one) => explain::run(global, &one.id).await,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use legation_language::duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -30,6 +31,9 @@ pub struct Arguments {
         value_name = "URL"
     )]
     pub database: String,
+    /// How long a PostgreSQL that cannot be reached is waited for, such as 5m.
+    #[arg(long, default_value = "60s", value_name = "DURATION")]
+    pub wait_for_database: String,
     /// Where to listen.
     #[arg(
         long,
@@ -56,9 +60,8 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     logs::json();
     let master = master(&arguments)?;
     let (clock, chance) = (Clock::system(), Chance::system());
-    let db = setup::open(&arguments.database, &master, &clock)
-        .await
-        .with_context(|| format!("the database {} cannot be used", place(&arguments.database)))?;
+    let patience = patience(&arguments.wait_for_database)?;
+    let db = setup::open(&arguments.database, &master, &clock, patience).await?;
     db.delay_commits(arguments.sync_delay_ms.unwrap_or_default());
     if !setup::has_keys(&db, &clock).await? {
         let Some(file) = &arguments.bootstrap_admin_key_file else {
@@ -120,16 +123,11 @@ pub async fn stopped() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A database's address without who logs in there and how.
-fn place(url: &str) -> String {
-    if url.starts_with("sqlite:") {
-        return url.to_owned();
+fn patience(text: &str) -> anyhow::Result<Duration> {
+    match duration::parse_ms(text) {
+        Ok(ms) => Ok(Duration::from_millis(ms.unsigned_abs())),
+        Err(why) => Err(Usage(format!("--wait-for-database {text}: {why}")).into()),
     }
-    let Ok(url) = reqwest::Url::parse(url) else {
-        return String::new();
-    };
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    format!("{}{port}{}", url.host_str().unwrap_or_default(), url.path())
 }
 
 fn master(arguments: &Arguments) -> anyhow::Result<Master> {
@@ -150,21 +148,4 @@ fn master(arguments: &Arguments) -> anyhow::Result<Master> {
     setup::master_from_text(&text).ok_or_else(|| {
         Usage("the master key is not 64 hex characters or 32 bytes in Base64".to_owned()).into()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::place;
-
-    #[test]
-    fn the_place_of_a_database_tells_no_secret() {
-        for url in [
-            "postgres://u:p@db:5433/legation?password=a@b",
-            "postgres://u:p%40ss@db:5433/legation",
-        ] {
-            assert_eq!(place(url), "db:5433/legation");
-        }
-        assert_eq!(place("postgres://u:p?w@db/legation"), "");
-        assert_eq!(place("sqlite:legation.db"), "sqlite:legation.db");
-    }
 }

@@ -3,6 +3,7 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use legation_language::canonical::sha256_hex;
@@ -11,6 +12,7 @@ use legation_store::principals::{self, PrincipalRow};
 use legation_store::projects::{self, ProjectRow};
 use legation_store::{Db, Tx, settings};
 
+use super::reach;
 use crate::chance::{Chance, hex};
 use crate::cipher::Master;
 use crate::clock::Clock;
@@ -57,7 +59,7 @@ pub async fn dev_data(folder: &Path, database: Option<&str>) -> anyhow::Result<D
     let (master_text, made_master_key) = secret_file(&folder.join("master.key"), || random_hex(&chance))?;
     let master = Master::from_hex(&master_text).context("master.key does not hold 64 hex characters")?;
     let own = format!("sqlite:{}", folder.join("legation.db").display());
-    let db = open(database.unwrap_or(&own), &master, &clock).await?;
+    let db = open(database.unwrap_or(&own), &master, &clock, reach::PATIENCE).await?;
     let all = ROLES;
     let whom = [
         Whom {
@@ -103,10 +105,13 @@ pub async fn dev_data(folder: &Path, database: Option<&str>) -> anyhow::Result<D
 /// Opens and migrates a database, makes the project, and checks that the master key is the one of before.
 ///
 /// # Errors
-/// When the database cannot be opened, or its payloads are under another key.
-pub async fn open(url: &str, master: &Master, clock: &Clock) -> anyhow::Result<Db> {
+/// When the database cannot be reached for as long as `patience`, not opened, or its payloads are under another key.
+pub async fn open(url: &str, master: &Master, clock: &Clock, patience: Duration) -> anyhow::Result<Db> {
     let db = Db::open(url).await?;
-    db.migrate().await?;
+    reach::reach(&db, patience).await?;
+    db.migrate()
+        .await
+        .with_context(|| format!("the database {} cannot be used", db.place()))?;
     let mut tx = db.begin_write().await?;
     let stored = settings::get_or_set(&mut tx, MASTER_KEY, master.id()).await?;
     anyhow::ensure!(

@@ -71,3 +71,31 @@ fn serve_makes_the_first_key_logs_json_and_knows_its_encryption_key_again() {
     assert_eq!(code, 1);
     assert!(words.contains("encrypted under master key"), "{words}");
 }
+
+#[test]
+fn serve_says_which_database_it_cannot_reach_and_why_and_does_not_wait_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("key"), "ab".repeat(32)).unwrap();
+    let (code, words) = refused(
+        folder.path(),
+        &[
+            "serve",
+            "--database",
+            "postgres://someone:secret@127.0.0.1:1/nothing",
+            "--wait-for-database",
+            "1500ms",
+            "--master-key-file",
+            "key",
+        ],
+    );
+    assert_eq!(code, 1);
+    for part in [
+        "connecting to the database 127.0.0.1:1/nothing",
+        "is not reached: Connection refused",
+        "trying again in 1 s",
+        "the database 127.0.0.1:1/nothing was not reached within 1 s: Connection refused",
+    ] {
+        assert!(words.contains(part), "{part} is missing in {words}");
+    }
+    assert!(!words.contains("secret"), "{words}");
+}

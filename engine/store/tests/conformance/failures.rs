@@ -255,6 +255,35 @@ async fn a_server_that_is_not_there_is_a_connection_error() {
     assert!(matches!(error, Error::Connection(_)), "{error:?}");
 }
 
+/// A start waits for what heals and ends at once for what does not.
+#[tokio::test]
+async fn a_database_that_is_not_reached_says_why_and_whether_waiting_helps() {
+    let test = TestDb::new(Dialect::Postgres).await;
+    test.db.reach().await.unwrap();
+    let (server, name) = test.url.rsplit_once('/').unwrap();
+    let missing = Db::open(&format!("{server}/no_{name}")).await.unwrap();
+    let error = missing.reach().await.unwrap_err();
+    assert!(
+        !error.heals() && error.to_string().contains("does not exist"),
+        "{error}"
+    );
+    let nobody = Db::open("postgres://nobody@127.0.0.1:1/nothing").await.unwrap();
+    let error = nobody.reach().await.unwrap_err();
+    assert!(error.heals() && error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test]
+async fn the_place_of_a_database_tells_no_secret() {
+    for (url, place) in [
+        ("postgres://u:p%40ss@db:5433/legation", "db:5433/legation"),
+        ("postgres://u:p@db/legation?password=a@b", "db:5432/legation"),
+    ] {
+        assert_eq!(Db::open(url).await.unwrap().place(), place);
+    }
+    let test = TestDb::new(Dialect::Sqlite).await;
+    assert_eq!(test.db.place(), test.url);
+}
+
 #[tokio::test]
 async fn an_address_of_another_kind_is_refused_without_repeating_it() {
     for url in ["mysql://me:secret@host/db", "", "sqlite:", "sqlite::memory:"] {
