@@ -10,5 +10,6 @@ pub mod definitions;
 pub mod deploy;
 mod duties;
 pub mod http;
+mod plural;
 pub mod wake;
 pub mod writer;

@@ -111,6 +111,13 @@ pub async fn decide(global: &Global, arguments: DecideArguments) -> anyhow::Resu
 }
 
 async fn send(global: &Global, id: &str, decision: Decision) -> anyhow::Result<()> {
+    if !decision.yes && !std::io::stdin().is_terminal() {
+        let outcome = &decision.outcome;
+        return Err(Usage(format!(
+            "nobody can be asked here, so `{outcome}` was not decided: pass --yes to decide without a question"
+        ))
+        .into());
+    }
     let client = Client::new(global)?;
     let task = find(&client, id, decision.kind).await?;
     show(&task, Ink::stderr());
@@ -158,7 +165,7 @@ pub async fn find(client: &Client, id: &str, kind: Option<HumanTaskKind>) -> any
         .get::<HumanTaskView>(&format!("/v1/tasks/{}", encode(id)))
         .await
     {
-        Ok(task) => return Ok(task.body),
+        Ok(task) => return of_kind(task.body, kind),
         Err(error) => match error.downcast_ref::<Refusal>() {
             Some(Refusal(problem)) if problem.status == 404 => {}
             _ => return Err(error),
@@ -177,9 +184,7 @@ pub async fn find(client: &Client, id: &str, kind: Option<HumanTaskKind>) -> any
     };
     match list.as_slice() {
         [task] => Ok(task.clone()),
-        [] => anyhow::bail!(
-            "there is no {noun} {id}, and no instance {id} with an open {noun} that you may see"
-        ),
+        [] => Err(nothing(client, id, noun, kind).await),
         several => {
             let ids = several
                 .iter()
@@ -193,6 +198,42 @@ pub async fn find(client: &Client, id: &str, kind: Option<HumanTaskKind>) -> any
             .into())
         }
     }
+}
+
+/// An approval is decided and a task completed: who names the other one learns the command for it.
+fn of_kind(task: HumanTaskView, kind: Option<HumanTaskKind>) -> anyhow::Result<HumanTaskView> {
+    if kind.is_none_or(|kind| kind == task.kind) {
+        return Ok(task);
+    }
+    Err(Usage(format!("{} is {}", task.id, what_it_takes(&task))).into())
+}
+
+fn what_it_takes(task: &HumanTaskView) -> String {
+    let id = &task.id;
+    match task.kind {
+        HumanTaskKind::Approval => format!(
+            "an approval, which is decided: `legation approve {id}`, or `legation reject {id} --comment TEXT`"
+        ),
+        HumanTaskKind::Human => format!("a task, which is completed: `legation complete {id}`"),
+    }
+}
+
+/// Nothing of this kind is open; what else is open in the instance is said.
+async fn nothing(client: &Client, id: &str, noun: &str, kind: Option<HumanTaskKind>) -> anyhow::Error {
+    let path = format!("/v1/tasks{}", query(&[("instanceId", Some(id.to_owned()))]));
+    let open = client
+        .get::<HumanTaskList>(&path)
+        .await
+        .map(|list| list.body.tasks);
+    let other = open
+        .unwrap_or_default()
+        .iter()
+        .find(|task| kind.is_some_and(|kind| kind != task.kind))
+        .map(|task| format!("; {} is {}", task.id, what_it_takes(task)))
+        .unwrap_or_default();
+    anyhow::anyhow!(
+        "there is no {noun} {id}, and no instance {id} with an open {noun} that you may see{other}"
+    )
 }
 
 /// Who asks, for what exactly.
@@ -229,9 +270,7 @@ fn subject(approval: &ApprovalSubject, ink: Ink) {
         tool_ref,
         ..
     } = approval;
-    let model = approval
-        .model
-        .as_ref()
+    let model = print::model(approval.model.as_deref(), approval.used_model.as_deref())
         .map(|model| format!(", model {model}"))
         .unwrap_or_default();
     let prompt = approval
@@ -254,11 +293,8 @@ fn subject(approval: &ApprovalSubject, ink: Ink) {
     tell!("  digest    {}", approval.digest);
 }
 
-/// Asks on a terminal. A program that runs the command has decided already.
+/// Asks on a terminal.
 fn confirmed(outcome: &str) -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() {
-        return Ok(true);
-    }
     eprint!("Decide `{outcome}` over exactly these inputs? [y/N] ");
     std::io::stderr().flush()?;
     let mut line = String::new();

@@ -49,6 +49,7 @@ impl Client {
         let url = global
             .url
             .clone()
+            .filter(|url| !url.trim().is_empty())
             .or_else(|| url_of(&here))
             .unwrap_or_else(|| DEFAULT_URL.to_owned());
         let (key, origin) = key_for(global, &here)?;

@@ -8,6 +8,7 @@ use legation_protocol::processes::{DeployAnswer, DeployRequest};
 use super::client::{Answer, Client, Refusal};
 use super::project::Documents;
 use super::{Global, Shown, print, problems};
+use crate::plural;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -27,7 +28,8 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
     } else {
         "deploying"
     };
-    tell!("{verb} {} documents to {}", documents.texts.len(), client.url());
+    let documents_sent = plural::count(documents.texts.len(), "document");
+    tell!("{verb} {documents_sent} to {}", client.url());
     let answer = match send(&client, &documents, arguments.dry_run).await {
         Ok(answer) => answer,
         Err(error) => return Err(explained(error, &documents)),

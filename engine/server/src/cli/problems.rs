@@ -10,6 +10,7 @@ use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnost
 use super::client::Refusal;
 use super::print::{Ink, colours_on_stderr};
 use super::{Shown, Usage};
+use crate::plural;
 
 /// Tells why a command failed, and gives its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
@@ -72,12 +73,15 @@ pub fn summary(problems: &[DocumentProblem]) -> String {
         .filter(|problem| problem.severity == Severity::Error)
         .count();
     let warnings = problems.len() - errors;
-    let plural = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     match (errors, warnings) {
         (0, 0) => "no problems".to_owned(),
-        (0, warnings) => plural(warnings, "warning"),
-        (errors, 0) => plural(errors, "error"),
-        (errors, warnings) => format!("{}, {}", plural(errors, "error"), plural(warnings, "warning")),
+        (0, warnings) => plural::count(warnings, "warning"),
+        (errors, 0) => plural::count(errors, "error"),
+        (errors, warnings) => format!(
+            "{}, {}",
+            plural::count(errors, "error"),
+            plural::count(warnings, "warning")
+        ),
     }
 }
 

@@ -11,6 +11,7 @@ use legation_protocol::processes::ValidateAnswer;
 
 use super::project::Documents;
 use super::{Global, Shown, print, problems};
+use crate::plural;
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -26,12 +27,8 @@ pub fn run(global: &Global, arguments: &Arguments) -> anyhow::Result<()> {
         print::json(&serde_json::to_string(&answer)?);
     } else {
         problems::show(&answer.problems, &documents.texts);
-        let count = documents.texts.len();
-        tell!(
-            "{count} document{}: {}",
-            if count == 1 { "" } else { "s" },
-            problems::summary(&answer.problems)
-        );
+        let count = plural::count(documents.texts.len(), "document");
+        tell!("{count}: {}", problems::summary(&answer.problems));
     }
     if answer.valid { Ok(()) } else { Err(Shown.into()) }
 }

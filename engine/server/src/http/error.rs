@@ -10,6 +10,7 @@ use legation_protocol::problem::SchemaError;
 use legation_protocol::{DocumentProblem, Problem};
 use tracing::error;
 
+use crate::plural;
 use crate::writer::Failure;
 
 /// The media type of problems.
@@ -115,7 +116,10 @@ impl Error {
     /// 422 `INVALID_OUTPUT`: the texts are for the model.
     #[must_use]
     pub fn invalid_output(errors: &[String]) -> Self {
-        let detail = format!("the result has {} errors; the lease stands", errors.len());
+        let detail = format!(
+            "the result has {}; the lease stands",
+            plural::count(errors.len(), "error")
+        );
         let refusal = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "INVALID_OUTPUT", detail);
         let Self::Problem(mut problem) = refusal else {
             return refusal;
@@ -140,11 +144,23 @@ pub fn problem_of(rejection: &Rejection) -> Problem {
         code: code.to_owned(),
         reason: rejection.reason.clone(),
         argument: rejection.argument.clone(),
-        hint: rejection.hint.clone(),
+        hint: rejection.hint.clone().or_else(|| general_hint(code)),
         tool_error: rejection.tool_error.then_some(true),
         problems: Vec::new(),
         errors: rejection.errors.iter().map(|text| schema_error(text)).collect(),
     }
+}
+
+/// What to do about refusals that the kernel leaves without advice, because only the API has lease ids and keys.
+fn general_hint(code: &str) -> Option<String> {
+    let hint = match code {
+        "LEASE_NOT_OWNED" => {
+            "send the lease id of your own fetch, with the workerId and the key of that fetch; \
+             without such a lease, fetch again and drop this work"
+        }
+        _ => return None,
+    };
+    Some(hint.to_owned())
 }
 
 fn status_of(kind: RejectionKind) -> StatusCode {

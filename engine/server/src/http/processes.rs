@@ -25,6 +25,7 @@ use super::error::{Error, Result};
 use super::extract::{Documents, Id, Query, Text};
 use crate::definitions::DefinitionCache;
 use crate::deploy::{self, Deployer};
+use crate::plural;
 
 pub fn router() -> OpenApiRouter<Http> {
     OpenApiRouter::new()
@@ -209,7 +210,10 @@ async fn run(
             .iter()
             .filter(|problem| problem.severity == Severity::Error)
             .count();
-        let detail = format!("nothing was deployed: the documents have {errors} errors");
+        let detail = format!(
+            "nothing was deployed: the documents have {}",
+            plural::count(errors, "error")
+        );
         let refusal = Error::new(StatusCode::UNPROCESSABLE_ENTITY, "DOCUMENTS_INVALID", detail);
         return Err(refusal
             .hint("`problems` has file, line, column and what to write instead")

@@ -127,9 +127,12 @@ async fn b9_a_foreign_and_a_stale_lease_are_told_apart() {
     app.start("pay", json!({ "amount": 5 })).await;
     let first = app.fetch("payer", "payments.payout").await.expect("a task");
     // Another credential, and another worker of the same one.
-    app.work("payer2", &first, "complete", json!({ "variables": {} }))
-        .await
-        .refused(403, "LEASE_NOT_OWNED");
+    let refusal = app
+        .work("payer2", &first, "complete", json!({ "variables": {} }))
+        .await;
+    let refusal = refusal.refused(403, "LEASE_NOT_OWNED");
+    let hint = refusal["hint"].as_str().unwrap_or_default();
+    assert!(hint.contains("your own fetch"), "{refusal}");
     let path = format!(
         "/v1/external-tasks/{}/complete",
         first["id"].as_str().expect("an id")
@@ -297,6 +300,18 @@ async fn keys_that_cannot_be_are_refused_with_what_can() {
     app.post("dev", "/v1/keys", key("WORKER", json!(["admin"]), json!(["a"])))
         .await
         .refused(422, "INVALID_REQUEST");
+    for (kind, groups, topics, argument) in [
+        ("PERSON", json!([]), json!(["a"]), "topics"),
+        ("SERVICE", json!([]), json!(["a"]), "topics"),
+        ("WORKER", json!(["finance"]), json!(["a"]), "groups"),
+        ("SERVICE", json!(["finance"]), json!([]), "groups"),
+    ] {
+        let body = json!({ "principal": "x", "kind": kind, "groups": groups, "topics": topics });
+        let refusal = app.post("dev", "/v1/keys", body).await;
+        let refusal = refusal.refused(422, "INVALID_REQUEST");
+        assert_eq!(refusal["argument"], argument, "{kind}: {refusal}");
+        assert!(refusal["hint"].is_string(), "{refusal}");
+    }
     let taken = json!({ "principal": "alice", "kind": "WORKER", "topics": ["a"] });
     app.post("dev", "/v1/keys", taken)
         .await

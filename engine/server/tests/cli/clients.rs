@@ -18,11 +18,27 @@ fn dev_deploys_runs_and_prints_what_came_out() {
         .output()
         .unwrap();
     assert!(run.status.success(), "{}", err(&run));
+    assert!(
+        !err(&run).contains('\x1b'),
+        "colours where nobody looks: {}",
+        err(&run)
+    );
     assert_eq!(out(&run).trim(), r#"{"greeting":"Good to see you again"}"#);
     assert!(err(&run).contains("COMPLETED"), "{}", err(&run));
 
     let list: serde_json::Value = serde_json::from_str(&ok(&project, &["instances", "--json"])).unwrap();
     let id = list["instances"][0]["id"].as_str().unwrap();
+    let deployed = ok(&project, &["processes"]);
+    assert!(
+        deployed.starts_with("KEY") && deployed.contains("hello") && deployed.contains('1'),
+        "{deployed}"
+    );
+    let versions: serde_json::Value =
+        serde_json::from_str(&ok(&project, &["processes", "hello", "--json"])).unwrap();
+    assert_eq!(versions["processes"][0]["key"], "hello");
+    assert!(versions["processes"][0]["deployedAt"].is_string(), "{versions}");
+    let (_, unknown) = refused(&project, &["processes", "nothing"]);
+    assert!(unknown.contains("nothing is not deployed"), "{unknown}");
     let table = ok(&project, &["instances"]);
     assert!(
         table.starts_with("ID") && table.contains(id) && table.contains("hello 1"),
@@ -89,6 +105,11 @@ fn cancel_incidents_and_tasks_answer_what_the_engine_says() {
     let (code, words) = refused(&project, &["complete", &id]);
     assert_eq!(code, 1);
     assert!(words.contains("hint"), "{words}");
+    let explained = ok(&project, &["explain", &id, "--as", "approver"]);
+    assert!(explained.contains("ops"), "{explained}");
+    let (code, words) = refused(&project, &["approve", &id, "--as", "approver", "--yes"]);
+    assert_eq!(code, 1);
+    assert!(words.contains("`legation complete "), "{words}");
     let done = ok(&project, &["complete", &id, "--as", "approver"]);
     assert!(done.starts_with("completed"), "{done}");
     assert!(ok(&project, &["explain", &id]).contains("COMPLETED"));
@@ -100,5 +121,33 @@ fn cancel_incidents_and_tasks_answer_what_the_engine_says() {
         ok(&project, &["incidents", "--json"]).trim(),
         r#"{"incidents":[]}"#
     );
+    engine.stop();
+}
+
+/// D18: whoever decides is asked, or has said that they need not be.
+#[test]
+fn nothing_is_decided_unasked_where_nobody_can_be_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    ok(folder.path(), &["init", "empty", "p"]);
+    let project = folder.path().join("p");
+    let nodes = "flow:\n  nodes:\n    - id: ask\n      type: human\n      candidates: { groups: [ops] }\n      outcomes:\n        accept: { then: done }\n        refuse: { then: done }\n    - { id: done, type: end }\n";
+    std::fs::write(project.join("processes/ask.process.yaml"), nodes).unwrap();
+    let engine = dev(&project);
+    engine.says("ask version 1");
+    let id = ok(&project, &["run", "ask", "--no-wait"]).trim().to_owned();
+    for command in [
+        &["decide", &id, "accept"][..],
+        &["approve", &id],
+        &["reject", &id, "--comment", "no"],
+    ] {
+        let (code, words) = refused(&project, &[command, &["--as", "approver"]].concat());
+        assert_eq!(code, 2, "{words}");
+        assert!(words.contains("--yes"), "{words}");
+    }
+    assert!(
+        ok(&project, &["tasks", "--as", "approver"]).contains(&id),
+        "decided"
+    );
+    ok(&project, &["decide", &id, "accept", "--as", "approver", "--yes"]);
     engine.stop();
 }

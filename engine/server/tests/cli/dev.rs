@@ -50,6 +50,7 @@ const FAKE_AGENT: &str = "#!/bin/sh
 sleep 1000 &
 echo $! >> pids
 echo $$ >> pids
+echo \"$LEGATION_KEY ${LEGATION_KEY_FILE-unset}\" > seen.key
 test -n \"$LEGATION_URL\" && test -n \"$LEGATION_KEY\" && cp \"$2\" seen.toml
 trap 'exit 0' TERM
 wait
@@ -66,6 +67,10 @@ fn dev_with_fake_agent(here: &Path) -> (PathBuf, Engine) {
     std::fs::set_permissions(&agent, PermissionsExt::from_mode(0o755)).unwrap();
     let mut command = command(&program, &project);
     command.args(["dev", ".", "--port", "0"]);
+    // Of another engine that whoever starts `dev` works with.
+    command
+        .env("LEGATION_KEY", "foreign")
+        .env("LEGATION_KEY_FILE", "foreign.key");
     let engine = Engine::start(command);
     (project, engine)
 }
@@ -97,6 +102,9 @@ fn dev_keeps_an_agent_worker_running_and_leaves_no_process_behind() {
             .filter(|table: &toml::Table| table.contains_key("servers"))
     });
     assert_eq!(settings["servers"]["crm"]["command"].as_str(), Some("node"));
+    let key = std::fs::read_to_string(project.join(".legation/worker.key")).unwrap();
+    let seen = std::fs::read_to_string(project.join("seen.key")).unwrap();
+    assert_eq!(seen.trim(), format!("{} unset", key.trim()));
 
     kill(Pid::from_raw(first[1]), Signal::SIGKILL).unwrap();
     engine.says("the agent worker ended");

@@ -150,6 +150,8 @@ fn start(project: &Project, key: &str, program: &Path, config: &Path) -> anyhow:
         .current_dir(&project.folder)
         .env("LEGATION_URL", project.client.url())
         .env("LEGATION_KEY", key)
+        // Whoever started `dev` may have a key of another engine at hand; the worker gets this one's only.
+        .env_remove("LEGATION_KEY_FILE")
         .envs(quiet())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

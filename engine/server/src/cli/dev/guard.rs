@@ -27,6 +27,8 @@ pub fn start(group: Pid) -> anyhow::Result<Child> {
     command
         .arg("guard")
         .arg(group.to_string())
+        .env_remove("LEGATION_KEY")
+        .env_remove("LEGATION_KEY_FILE")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
