@@ -40,7 +40,15 @@ impl Parts {
     /// The defaults of a real engine.
     #[must_use]
     pub fn new(db: Db, clock: Clock, chance: Chance, master: Master) -> Self {
-        Self { db, clock, chance, master, max_depth: 4, budget: 1_000, faults: writer::crash::points() }
+        Self {
+            db,
+            clock,
+            chance,
+            master,
+            max_depth: 4,
+            budget: 1_000,
+            faults: writer::crash::points(),
+        }
     }
 }
 
@@ -79,7 +87,12 @@ impl App {
             faults: parts.faults,
         });
         let (writer, loops) = Writer::new(&shared);
-        let app = Self { shared, writer, stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        let app = Self {
+            shared,
+            writer,
+            stop: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        };
         app.spawn(app.clone().begin(loops));
         app
     }
@@ -178,7 +191,12 @@ impl App {
     pub async fn fetch(&self, request: FetchRequest, wait_ms: i64) -> Result<Vec<Claimed>, Failure> {
         let (reply, answer) = oneshot::channel();
         let wait_until = self.shared.clock.now() + wait_ms;
-        self.writer.fetch(FetchJob { request, wait_until, epoch: 0, reply })?;
+        self.writer.fetch(FetchJob {
+            request,
+            wait_until,
+            epoch: 0,
+            reply,
+        })?;
         let ended = async {
             tokio::select! {
                 () = self.shared.clock.sleep_until(wait_until), if wait_ms > 0 => {}
@@ -192,7 +210,12 @@ impl App {
             () = ended => {}
         }
         // The poll is over; what was leased at the same moment is still taken.
-        match tokio::time::timeout(Duration::from_millis(if wait_ms > 0 { 0 } else { 5_000 }), &mut answer).await {
+        match tokio::time::timeout(
+            Duration::from_millis(if wait_ms > 0 { 0 } else { 5_000 }),
+            &mut answer,
+        )
+        .await
+        {
             Ok(claimed) => claimed.unwrap_or(Ok(Vec::new())),
             Err(_) => Ok(Vec::new()),
         }

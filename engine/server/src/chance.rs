@@ -20,7 +20,10 @@ impl Chance {
     }
 
     pub fn fill(&self, bytes: &mut [u8]) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .fill_bytes(bytes);
     }
 
     /// A UUIDv7 as 32 hex characters: new ids sort behind old ones, so index pages fill in order.
@@ -29,7 +32,10 @@ impl Chance {
         let mut random = [0; 10];
         self.fill(&mut random);
         let millis = now.max(0) as u64;
-        uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid().simple().to_string()
+        uuid::Builder::from_unix_timestamp_millis(millis, &random)
+            .into_uuid()
+            .simple()
+            .to_string()
     }
 
     /// 64 random bits as hex: the unguessable part of a lease id, a command id.
@@ -43,7 +49,10 @@ impl Chance {
     /// 0..=100.
     #[must_use]
     pub fn percent(&self) -> u32 {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).random_range(0..=100)
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .random_range(0..=100)
     }
 }
 
@@ -51,8 +60,10 @@ impl Chance {
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    bytes
+        .iter()
+        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
 }

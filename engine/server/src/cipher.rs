@@ -28,7 +28,10 @@ impl Master {
     #[must_use]
     pub fn new(key: [u8; 32]) -> Self {
         let id = hex(&Sha256::digest(key)[..6]);
-        Self { key: SecretBox::new(Box::new(key)), id }
+        Self {
+            key: SecretBox::new(Box::new(key)),
+            id,
+        }
     }
 
     /// Reads 64 hex characters.
@@ -58,7 +61,10 @@ impl Master {
         chance.fill(&mut key);
         chance.fill(&mut nonce);
         let wrapped = seal(&self.cipher(), &nonce, &key, root.as_bytes());
-        (DataKey(Aes256Gcm::new(Key::<Aes256Gcm>::from_slice(&key))), [nonce.as_slice(), &wrapped].concat())
+        (
+            DataKey(Aes256Gcm::new(Key::<Aes256Gcm>::from_slice(&key))),
+            [nonce.as_slice(), &wrapped].concat(),
+        )
     }
 
     /// # Errors
@@ -94,13 +100,26 @@ impl DataKey {
 }
 
 fn seal(cipher: &Aes256Gcm, nonce: &[u8], plain: &[u8], place: &[u8]) -> Vec<u8> {
-    let payload = Payload { msg: plain, aad: place };
-    cipher.encrypt(Nonce::from_slice(nonce), payload).expect("AES-GCM only fails beyond 64 GiB")
+    let payload = Payload {
+        msg: plain,
+        aad: place,
+    };
+    cipher
+        .encrypt(Nonce::from_slice(nonce), payload)
+        .expect("AES-GCM only fails beyond 64 GiB")
 }
 
 fn open(cipher: &Aes256Gcm, nonce: &[u8], sealed: &[u8], place: &[u8]) -> Result<Vec<u8>, Undecryptable> {
     if nonce.len() != 12 {
         return Err(Undecryptable);
     }
-    cipher.decrypt(Nonce::from_slice(nonce), Payload { msg: sealed, aad: place }).map_err(|_| Undecryptable)
+    cipher
+        .decrypt(
+            Nonce::from_slice(nonce),
+            Payload {
+                msg: sealed,
+                aad: place,
+            },
+        )
+        .map_err(|_| Undecryptable)
 }

@@ -19,24 +19,41 @@ struct Inner {
 
 enum Source {
     /// Runs with the monotonic clock from a start time; `offset` calibrates it against a database.
-    Real { start: Instant, at_start: AtomicI64 },
+    Real {
+        start: Instant,
+        at_start: AtomicI64,
+    },
     Fake(AtomicI64),
 }
 
 impl Clock {
     /// Begins at the system's time and runs monotonically from there.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the system's time")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place that reads the system's time"
+    )]
     pub fn system() -> Self {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-        let source = Source::Real { start: Instant::now(), at_start: AtomicI64::new(now.as_millis() as i64) };
-        Self(Arc::new(Inner { source, moved: Notify::new() }))
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        let source = Source::Real {
+            start: Instant::now(),
+            at_start: AtomicI64::new(now.as_millis() as i64),
+        };
+        Self(Arc::new(Inner {
+            source,
+            moved: Notify::new(),
+        }))
     }
 
     /// Stands still until it is moved.
     #[must_use]
     pub fn fake(at: i64) -> Self {
-        Self(Arc::new(Inner { source: Source::Fake(AtomicI64::new(at)), moved: Notify::new() }))
+        Self(Arc::new(Inner {
+            source: Source::Fake(AtomicI64::new(at)),
+            moved: Notify::new(),
+        }))
     }
 
     /// Now, epoch ms.

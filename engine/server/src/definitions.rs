@@ -36,7 +36,13 @@ impl DefinitionCache {
     ///
     /// # Errors
     /// The store's.
-    pub async fn load(&self, conn: &mut Conn, project: &str, key: &str, version: Option<u32>) -> Result<bool> {
+    pub async fn load(
+        &self,
+        conn: &mut Conn,
+        project: &str,
+        key: &str,
+        version: Option<u32>,
+    ) -> Result<bool> {
         let row = match version {
             Some(version) => definitions::get(conn, project, key, i64::from(version)).await?,
             None => definitions::latest(conn, project, key).await?,
@@ -50,7 +56,10 @@ impl DefinitionCache {
             .unwrap_or_else(PoisonError::into_inner)
             .insert((name.0.clone(), name.1.clone(), number), definition);
         if version.is_none() {
-            self.latest.write().unwrap_or_else(PoisonError::into_inner).insert(name, number);
+            self.latest
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(name, number);
         }
         Ok(true)
     }
@@ -84,19 +93,28 @@ impl DefinitionCache {
 
     /// After a deployment, here or (on PostgreSQL) perhaps elsewhere.
     pub fn forget_latest(&self) {
-        self.latest.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.latest
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 }
 
 impl Definitions for DefinitionCache {
     fn get(&self, project: &str, key: &str, version: u32) -> Option<Arc<Definition>> {
         let versions = self.versions.read().unwrap_or_else(PoisonError::into_inner);
-        versions.get(&(project.to_owned(), key.to_owned(), version)).cloned()
+        versions
+            .get(&(project.to_owned(), key.to_owned(), version))
+            .cloned()
     }
 
     fn latest(&self, project: &str, key: &str) -> Option<Arc<Definition>> {
         let name = (project.to_owned(), key.to_owned());
-        let version = *self.latest.read().unwrap_or_else(PoisonError::into_inner).get(&name)?;
+        let version = *self
+            .latest
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(&name)?;
         self.get(project, key, version)
     }
 }

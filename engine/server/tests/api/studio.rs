@@ -70,12 +70,8 @@ async fn a_process_is_bpmn_with_what_it_only_implies() {
         assert!(xml.contains(part), "{part} is missing in {xml}");
     }
     assert!(!xml.contains("BPMNDiagram"), "no node has a position");
-    app.get("dev", &of(2))
-        .await
-        .refused(404, "NOT_FOUND");
-    app.get("payer", &of(1))
-        .await
-        .refused(403, "FORBIDDEN");
+    app.get("dev", &of(2)).await.refused(404, "NOT_FOUND");
+    app.get("payer", &of(1)).await.refused(403, "FORBIDDEN");
 }
 
 #[tokio::test]
