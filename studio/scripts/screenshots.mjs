@@ -40,8 +40,8 @@ try {
     ['settings', '/settings', '.card'],
     ['nothing-fits', '/instances?businessKey=nothing', '.state'],
     ['not-found', '/instances/none', '.state'],
-    ['no-permission', '/instances', '.state', 'worker'],
     ['unreachable', '/instances?businessKey=gone', '.state'],
+    ['no-permission', '/instances', '.state', 'worker'],
   ];
   for (const [look, colorScheme, width, height] of [['light', 'light', 1280, 860], ['dark', 'dark', 1280, 860], ['narrow', 'light', 390, 780]]) {
     const context = await browser.newContext({ viewport: { width, height }, colorScheme });
@@ -58,12 +58,18 @@ try {
       await page.waitForSelector('form');
       await page.screenshot({ path: join(out, `login-${look}.png`) });
     }
+    // Another hash alone would load nothing.
+    await page.goto('about:blank');
     await page.goto(`${engine.url}/#login=${engine.code}`);
-    await page.reload();
     await page.waitForSelector('.who select');
     for (const [name, path, ready, as = 'dev'] of screens) {
       if (only && !only.some((one) => name.includes(one))) continue;
-      if ((await page.inputValue('.who select')) !== as) await page.selectOption('.who select', as);
+      if (as === 'worker') {
+        // The last of them: the session is over with it.
+        await page.evaluate((secret) => sessionStorage.setItem('legation.session', JSON.stringify({ keys: { worker: secret }, current: 'worker' })), engine.key('worker'));
+        await page.reload();
+        await page.waitForSelector('.who .principal');
+      } else if ((await page.inputValue('.who select')) !== as) await page.selectOption('.who select', as);
       const isGone = name === 'unreachable';
       if (isGone) await page.route('**/v1/**', (route) => route.abort());
       await page.evaluate((to) => { history.pushState(null, '', to); window.dispatchEvent(new PopStateEvent('popstate')); }, path);

@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-quer
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useVirtualizer } from '@tanstack/react-virtual';
 import { type FormEvent, useEffect, useMemo, useRef } from 'react';
+import { Refusal } from '../api/client';
 import { MOST_LIVE_PAGES } from '../api/feed';
 import * as queries from '../api/queries';
 import type { Instance, InstanceStatus, StatusCount } from '../api/types';
@@ -31,6 +32,15 @@ export function InstancesScreen() {
   // What is counted does not know business keys and labels.
   const isCounted = !filter.businessKey && !filter.label;
 
+  const isDenied = query.error instanceof Refusal && query.error.status === 403;
+  if (isDenied) {
+    return (
+      <>
+        <Heading title="Instances" />
+        <Failed error={query.error} />
+      </>
+    );
+  }
   return (
     <>
       <Heading title="Instances">

@@ -51,7 +51,7 @@ export function Failed({ error, retry }: { error: unknown; retry?: () => void })
   return (
     <div className="state" role="alert">
       <p className="state-title">{refusal?.status === 404 ? 'Not found' : refusal?.status === 0 ? 'The engine cannot be reached' : 'That did not work'}</p>
-      <p className="muted">{error instanceof Error ? error.message : String(error)}</p>
+      {refusal?.status !== 0 && <p className="muted">{error instanceof Error ? error.message : String(error)}</p>}
       {refusal?.problem.hint && <p className="muted">{refusal.problem.hint}</p>}
       {refusal && refusal.status !== 0 && <p className="code">{refusal.code}</p>}
       {retry && refusal?.status !== 404 && (
