@@ -3,9 +3,10 @@
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { build } from './build.mjs';
 import { Client, stories } from './client.mjs';
 import { approval, follow, heading, journal, lineage, note, timeline, watch } from './narrate.mjs';
-import { build, freePort, Processes, waitUntil } from './processes.mjs';
+import { freePort, Processes, waitUntil } from './processes.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 const target = resolve(process.env.CARGO_TARGET_DIR ?? join(root, 'target'));

@@ -1,45 +1,10 @@
-// Building, starting and stopping: every process is its own group, so that nothing it started is left behind.
+// Starting and stopping: every process is its own group, so that nothing it started is left behind.
 import { spawn } from 'node:child_process';
 import { createServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { eachLine } from './lines.mjs';
 
 const LOG_LINES = 40;
-
-/** Builds both binaries, with a line at least every eight seconds, however long one crate takes. */
-export async function build(root) {
-  const packages = ['-p', 'legation-server', '-p', 'legation-agent-worker'];
-  const cargo = spawn(process.env.CARGO ?? 'cargo', ['build', ...packages], { cwd: root, stdio: ['ignore', 'inherit', 'pipe'] });
-  process.once('exit', () => cargo.kill()); // not left behind by a Ctrl-C
-  const began = Date.now();
-  let last = began;
-  let compiled = 0;
-  const tick = setInterval(() => {
-    if (Date.now() - last < 7_500) return;
-    last = Date.now();
-    status(`  still building, ${Math.round((last - began) / 1000)} s, ${compiled} crates so far`);
-  }, 500);
-  eachLine(cargo.stderr, (line) => {
-    if (/^\s+Compiling/.test(line)) compiled += 1;
-    const isNews = !/^\s+(Compiling|Downloaded|Downloading)/.test(line) || / legation-/.test(line);
-    if (!isNews) return;
-    last = Date.now();
-    status('');
-    console.log(line);
-  });
-  const code = await new Promise((resolve, reject) => {
-    cargo.on('error', () => reject(new Error('cargo was not found: install Rust 1.95 or later')));
-    cargo.on('close', resolve);
-  });
-  clearInterval(tick);
-  status('');
-  if (code !== 0) throw new Error(`cargo build ended with ${code}`);
-}
-
-/** A line that the next one replaces, where a person looks; a line like any other elsewhere. */
-function status(text) {
-  if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${text}`);
-  else if (text) console.log(text);
-}
 
 /** The first port from `wanted` on that nobody listens on. */
 export async function freePort(wanted) {
@@ -132,15 +97,4 @@ function signal(child, name) {
   } catch (error) {
     if (error.code !== 'ESRCH') throw error;
   }
-}
-
-function eachLine(stream, take) {
-  let text = '';
-  stream.setEncoding('utf8');
-  stream.on('data', (chunk) => {
-    const lines = (text + chunk).split('\n');
-    text = lines.pop();
-    for (const line of lines) take(line);
-  });
-  stream.on('end', () => text && take(text));
 }
