@@ -15,13 +15,13 @@ use super::extract::Query;
 use super::views;
 
 /// Past this many the engine stops counting: finished instances are never counted one by one at every call.
-const MOST: i64 = 10_000;
+const MOST: i64 = 50_000;
 
 pub fn router() -> OpenApiRouter<Http> {
     OpenApiRouter::new().routes(routes!(instance_counts))
 }
 
-/// Instances by status. Past 10 000 of one status the engine stops counting and says so.
+/// Instances by status. Past 50 000 of one status the engine stops counting and says so.
 #[utoipa::path(get, path = "/v1/instances/counts", tag = "instances", params(CountsQuery),
     responses((status = 200, body = InstanceCounts)))]
 async fn instance_counts(
