@@ -32,7 +32,22 @@ try {
   if (page.url().includes('login=')) throw new Error('the code stays in the address');
   done(`the address that dev prints logs in; instances are there after ${Date.now() - began} ms`);
 
+  const another = await (await browser.newContext()).newPage();
+  await another.goto(`${engine.url}/incidents`);
+  await another.getByLabel('API key').fill('not a key');
+  await another.getByRole('button', { name: 'Log in' }).click();
+  await another.getByText('does not know this key').waitFor();
+  await another.getByLabel('API key').fill(engine.key('dev'));
+  await another.keyboard.press('Enter');
+  await another.getByRole('heading', { name: 'Incidents' }).waitFor();
+  await another.close();
+  done('an API key logs in, and a wrong one is told so');
+
   await page.getByText('live', { exact: true }).waitFor();
+  await page.evaluate(() => {
+    window.shifted = 0;
+    new PerformanceObserver((list) => list.getEntries().forEach((one) => (window.shifted += one.hadRecentInput ? 0 : one.value))).observe({ type: 'layout-shift' });
+  });
   const seventh = await engine.call('dev', 'POST', '/v1/instances', { process: 'complaint', businessKey: 'CASE-7', variables: large });
   await page.getByRole('link', { name: 'CASE-7' }).waitFor();
   done('an instance that starts elsewhere appears by itself');
@@ -44,7 +59,9 @@ try {
   await page.getByRole('button', { name: `running ${running + 1}`, exact: true }).waitFor();
   await engine.call('dev', 'POST', `/v1/instances/${more.id}/cancel`, { reason: 'only to be counted' });
   await page.getByRole('button', { name: `running ${running}`, exact: true }).waitFor();
-  done('the counts by status follow what happens');
+  const shifted = await page.evaluate(() => window.shifted);
+  if (shifted > 0.01) complaints.push(`live updates moved the page by ${shifted.toFixed(3)}`);
+  done('the counts by status follow what happens, and nothing jumps');
 
   await page.getByLabel('Started').selectOption('1');
   await page.getByRole('link', { name: 'CASE-7' }).waitFor();

@@ -301,9 +301,22 @@ function labelsOf(graph: Graph, boxes: Map<string, Box>, ways: Map<string, Point
   return labels;
 }
 
+/** Drawn versions; a version never changes, and its text is as good a name for it as its digest. */
+const drawn = new Map<string, string>();
+const MOST_DRAWN = 40;
+
 /** The same BPMN with the diagram that it lacks. */
 export function withDiagram(xml: string, graph: Graph): string {
   if (graph.hasDiagram) return xml;
+  const known = drawn.get(xml);
+  if (known !== undefined) return known;
+  if (drawn.size >= MOST_DRAWN) drawn.clear();
+  const made = draw(xml, graph);
+  drawn.set(xml, made);
+  return made;
+}
+
+function draw(xml: string, graph: Graph): string {
   const { boxes, ways, labels } = layout(graph);
   const bounds = (box: Box) => `<dc:Bounds x="${box.x}" y="${box.y}" width="${box.width}" height="${box.height}"/>`;
   const label = (id: string) => {

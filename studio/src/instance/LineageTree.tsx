@@ -2,6 +2,7 @@
 import type { Lineage, LineageNode } from '../api/types';
 import { Empty, InstanceLink, Status } from '../ui/parts';
 import { Time } from '../ui/time';
+import { modelWords } from './journal';
 
 export function LineageTree({ lineage }: { lineage: Lineage }) {
   const { ancestors, instance } = lineage;
@@ -26,7 +27,7 @@ function Branch({ node, here }: { node: LineageNode; here: string }) {
         </span>
         <Status status={node.status} />
         <span className="muted small">
-          {agent ? `asked for by ${agent.model ?? 'an agent'} at ${agent.nodeId}, step ${agent.attempt}.${agent.sequence}` : node.parentNodeId ? `called by ${node.parentNodeId}` : ''} <Time at={node.startedAt} />
+          {agent ? `asked for by ${modelWords(agent.model, agent.usedModel, 'an agent')} at ${agent.nodeId}, step ${agent.attempt}.${agent.sequence}` : node.parentNodeId ? `called by ${node.parentNodeId}` : ''} <Time at={node.startedAt} />
         </span>
       </div>
       {children.length > 0 && (

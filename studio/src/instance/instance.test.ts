@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { HistoryEntry, HumanTask, TaskJournal } from '../api/types';
 import { duration, relative } from '../ui/time';
-import { answered, asked, result, tokens } from './journal';
+import { answered, asked, modelWords, result, tokens } from './journal';
 import { lanes, queued, totals } from './timeline';
 import { sentence } from './Why';
 
@@ -58,6 +58,10 @@ describe('the journal', () => {
     expect(asked(turn as never)).toEqual(['Hello']);
     expect(answered(turn as never)).toMatchObject({ text: undefined, calls: [{ tool: 'a__b' }], input: 5, output: 2 });
     expect(tokens([{ steps: [turn, { kind: 'TOOL' }] }] as never)).toEqual({ input: 5, output: 2 });
+  });
+  it('names the model that answered, and the one that was asked for', () => {
+    expect(modelWords('large', 'scripted', 'x')).toBe('scripted for large');
+    expect([modelWords('large', 'large', 'x'), modelWords('large', null, 'x'), modelWords(undefined, undefined, 'an agent')]).toEqual(['large', 'large', 'an agent']);
   });
   it('unwraps the JSON in a text answer, and leaves text that only looks like it', () => {
     expect(result({ result: { text: '{"id":"C-1"}' } } as never)).toEqual({ id: 'C-1' });

@@ -27,6 +27,12 @@ export function answered(step: Step): { text?: string; calls: ModelCall[]; model
   };
 }
 
+/** Which model it was: the one that answered, and the one that was asked for where that was another. */
+export function modelWords(asked: string | null | undefined, used: string | null | undefined, otherwise: string): string {
+  if (!used || used === asked) return used ?? asked ?? otherwise;
+  return asked ? `${used} for ${asked}` : used;
+}
+
 /** Tokens of every model turn, also of turns that failed. */
 export function tokens(tasks: TaskJournal[]): { input: number; output: number } {
   const total = { input: 0, output: 0 };

@@ -4,6 +4,7 @@ import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import * as queries from '../api/queries';
 import type { HumanTask } from '../api/types';
+import { modelWords } from '../instance/journal';
 import { inboxRoute } from '../router';
 import { useMe } from '../session/me';
 import { Badge, Empty, Failed, Heading, Loading, target } from '../ui/parts';
@@ -171,7 +172,7 @@ function Item({ task, isSelected, isChosen, choose }: { task: HumanTask; isSelec
         </span>
         <span className="row muted small">
           <span className="cut">
-            {approval ? `${approval.model ?? 'an agent'} asks` : task.process} · {task.instanceKey}
+            {approval ? `${modelWords(approval.model, approval.usedModel, 'an agent')} asks` : task.process} · {task.instanceKey}
           </span>
           <span className="spring" />
           {task.state === 'OPEN' ? task.dueAt && <span>due <Time at={task.dueAt} /></span> : <Badge word={task.outcome ?? task.state} />}

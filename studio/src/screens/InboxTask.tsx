@@ -7,7 +7,7 @@ import type { HumanTask } from '../api/types';
 import { SchemaForm } from '../forms/SchemaForm';
 import { begin, type Draft, fields, read, type Schema } from '../forms/schema';
 import { Journal } from '../instance/Journal';
-import { tokens } from '../instance/journal';
+import { modelWords, tokens } from '../instance/journal';
 import { useMay, useMe } from '../session/me';
 import { Badge, Failed, Fields, InstanceLink, Loading, Refused, Short, target, Value } from '../ui/parts';
 import { Time } from '../ui/time';
@@ -29,7 +29,7 @@ function Detail({ task, decided }: { task: HumanTask; decided: () => void }) {
       {task.description && <p>{task.description}</p>}
       {approval && (
         <p>
-          <strong>{approval.model ?? 'A worker'}</strong> wants to {approval.kind === 'DELEGATION' ? 'start the process' : 'call'} <strong>{target(approval.toolRef)}</strong>
+          <strong>{modelWords(approval.model, approval.usedModel, 'A worker')}</strong> wants to {approval.kind === 'DELEGATION' ? 'start the process' : 'call'} <strong>{target(approval.toolRef)}</strong>
           {approval.version ? ` v${approval.version}` : ''} at <em>{approval.nodeId}</em>. Nothing runs before somebody decides.
         </p>
       )}
