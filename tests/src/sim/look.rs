@@ -43,6 +43,7 @@ pub async fn file(conn: &mut Conn, id: &TaskId) -> TaskFile {
     let lease_no = u32::try_from(row.lease_no).expect("a lease number");
     if lease_no > task.lease_no {
         // A fetch writes the columns only: the rest of what `task::take` does is done by whoever reads.
+        task.ended_lease = None;
         task.available_at = None;
         task.parked = false;
         task.news = false;
