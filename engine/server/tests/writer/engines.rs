@@ -213,6 +213,10 @@ impl Faults for Gate {
 /// Two writers: a poll that looks while the other writer is committing does not sleep through that commit. The clock
 /// stands still, so no sweep helps.
 #[tokio::test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the start's answer is awaited by the test"
+)]
 async fn a_poll_does_not_miss_what_the_other_writer_commits() {
     let test = TestDb::new(Dialect::Postgres).await;
     let gate = Arc::new(Gate::default());
