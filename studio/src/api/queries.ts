@@ -89,12 +89,11 @@ export const instanceIncidents = (id: string) =>
   });
 
 export const inbox = (state: string) =>
-  queryOptions({
+  infiniteQueryOptions({
     queryKey: ['tasks', 'me', state],
-    queryFn: async ({ signal }) => {
-      const list = await get<HumanTaskList>(path('/v1/tasks', { for: 'me', state, limit: 200 }), signal);
-      return { tasks: list.tasks, more: list.next !== undefined && list.next !== null };
-    },
+    queryFn: ({ pageParam, signal }) => get<HumanTaskList>(path('/v1/tasks', { for: 'me', state, limit: 100, after: pageParam }), signal),
+    initialPageParam: '',
+    getNextPageParam: (last) => last.next ?? undefined,
   });
 
 export const task = (id: string) =>

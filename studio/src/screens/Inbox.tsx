@@ -1,5 +1,5 @@
 // What waits for the caller: one list, one thing to look at, and the keyboard.
-import { useQuery } from '@tanstack/react-query';
+import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import * as queries from '../api/queries';
@@ -23,8 +23,8 @@ const STATES = [
 export function InboxScreen() {
   const { task: selected, state = 'OPEN' } = inboxRoute.useSearch();
   const navigate = useNavigate({ from: '/inbox' });
-  const list = useQuery(queries.inbox(state));
-  const tasks = useMemo(() => list.data?.tasks ?? [], [list.data]);
+  const list = useInfiniteQuery(queries.inbox(state));
+  const tasks = useMemo(() => list.data?.pages.flatMap((page) => page.tasks) ?? [], [list.data]);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const index = tasks.findIndex((one) => one.id === selected);
   const open = (id: string | undefined) => void navigate({ search: (before) => ({ ...before, task: id }), replace: true, resetScroll: false });
@@ -41,7 +41,8 @@ export function InboxScreen() {
 
   const keys = useRef<(key: string) => boolean>(() => false);
   keys.current = (key) => {
-    if (key === 'j' || key === 'ArrowDown') open(tasks[Math.min(tasks.length - 1, index + 1)]?.id);
+    if ((key === 'j' || key === 'ArrowDown') && index === tasks.length - 1 && list.hasNextPage) void list.fetchNextPage();
+    else if (key === 'j' || key === 'ArrowDown') open(tasks[Math.min(tasks.length - 1, index + 1)]?.id);
     else if (key === 'k' || key === 'ArrowUp') open(tasks[Math.max(0, index - 1)]?.id);
     else if (key === 'x' && tasks[index] && isDecidable(tasks[index])) toggle(tasks[index].id);
     else if (key === 'Escape' && isSeveral) leave();
@@ -111,7 +112,13 @@ export function InboxScreen() {
             </ul>
           </>
         )}
-        {list.data?.more && <p className="muted center">The newest 200 are shown.</p>}
+        {list.hasNextPage && (
+          <p className="center">
+            <button type="button" onClick={() => void list.fetchNextPage()} disabled={list.isFetchingNextPage}>
+              Show more
+            </button>
+          </p>
+        )}
         {tasks.length > 0 && (
           <p className="keys muted small">
             <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> confirm{decidable.length > 1 && <> · <kbd>x</kbd> choose</>}

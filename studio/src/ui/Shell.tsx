@@ -1,9 +1,10 @@
 // What is around every screen: where one can go, who is logged in, whether the page is live.
-import { useQuery, useQueryClient } from '@tanstack/react-query';
+import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, Outlet, useLocation } from '@tanstack/react-router';
 import { useEffect, useRef, useState } from 'react';
 import { useFeed, useLiveness } from '../api/feed';
 import { inbox } from '../api/queries';
+import { amount } from '../screens/counts';
 import { useMay, useMe } from '../session/me';
 import { logOut, switchTo, useSession } from '../session/session';
 
@@ -18,9 +19,10 @@ export function Shell() {
   const mayRead = useMay('read');
   const me = useMe();
   useFeed(mayRead);
-  const waiting = useQuery(inbox('OPEN')).data;
-  const count = waiting ? `${waiting.tasks.length}${waiting.more ? '+' : ''}` : '';
-  useDocumentTitle(waiting?.tasks.length ? `(${count}) ` : '');
+  const waiting = useInfiniteQuery(inbox('OPEN'));
+  const open = waiting.data?.pages.reduce((sum, page) => sum + page.tasks.length, 0) ?? 0;
+  const count = amount(open, waiting.hasNextPage);
+  useDocumentTitle(open > 0 ? `(${count}) ` : '');
   // On a phone the menu is wider than the screen.
   const { pathname } = useLocation();
   const menu = useRef<HTMLElement>(null);
@@ -40,7 +42,7 @@ export function Shell() {
         </Link>
         <nav aria-label="Main" ref={menu}>
           <Link to="/inbox">
-            Inbox{waiting && waiting.tasks.length > 0 && <span className="count hot">{count}</span>}
+            Inbox{open > 0 && <span className="count hot">{count}</span>}
           </Link>
           {mayRead &&
             READ.map(([to, label]) => (
