@@ -75,6 +75,49 @@ fn story() -> World {
     world
 }
 
+const HALTED: &str = "
+metadata: { key: halted, variables: { amount: { type: number } } }
+flow:
+  nodes:
+    - { id: fork, type: parallel, branches: [one, two, work] }
+    - { id: one, type: call-process, process: halted_child, next: join }
+    - { id: two, type: call-process, process: halted_child, next: join }
+    - { id: work, type: engine-task, service: work, on_error: [ { code: ODD, then: bad } ], next: join }
+    - { id: bad, type: end, error: NO_GOOD, closing: 'not ${amount}' }
+    - { id: join, type: parallel, join: all }
+    - { id: done, type: end }
+";
+
+const HALTED_CHILD: &str = "
+metadata: { key: halted_child, variables: {} }
+flow:
+  nodes:
+    - { id: work, type: engine-task, service: inner }
+    - { id: done, type: end }
+";
+
+/// Ends with an error while its children still end, one a command, without anything sensitive.
+fn halted() -> World {
+    let files = [("halted_child.process.yaml", HALTED_CHILD), ("halted.process.yaml", HALTED)];
+    let mut world = World::new(&files);
+    world.ends = 1;
+    world.start("halted", &[("amount", Value::from(20_i64))]);
+    let leased = world.lease("work");
+    let error = legation_kernel::commands::BusinessError {
+        code: "ODD".to_owned(),
+        message: None,
+        variables: [("why".to_owned(), Value::from("late"))].into(),
+    };
+    world
+        .run(&Command::Error { task: leased.task, caller: leased.caller, error })
+        .unwrap();
+    assert!(world.instance(&World::root()).is_ending());
+    world.deliver();
+    assert!(world.status().is_over());
+    world.check();
+    world
+}
+
 #[test]
 fn every_golden_log_replays_to_its_snapshot() {
     if std::env::var_os("UPDATE_TRACES").is_some() {
@@ -91,14 +134,18 @@ fn every_golden_log_replays_to_its_snapshot() {
             read += 1;
         }
     }
-    assert!(read >= 2, "the golden logs are missing");
+    assert!(read >= 4, "the golden logs are missing");
 }
 
 fn write() {
-    let world = story();
     let folder = folder().join(format!("v{INSTANCE_FORMAT}"));
     std::fs::create_dir_all(&folder).unwrap();
-    for (id, instance) in &world.tree.instances {
+    let worlds = [story(), halted()];
+    let mut instances: Vec<_> =
+        worlds.iter().flat_map(|world| world.tree.instances.iter().map(move |one| (world, one))).collect();
+    // The first of a process is the one that is kept.
+    instances.sort_by(|(_, (a, _)), (_, (b, _))| b.cmp(a));
+    for (world, (id, instance)) in instances {
         let trace = Trace {
             format: INSTANCE_FORMAT,
             rows: world.history[id].clone(),
@@ -112,7 +159,7 @@ fn write() {
 /// The state of a run in this version is what its own history says, event by event, through JSON and back.
 #[test]
 fn events_survive_the_way_through_the_database() {
-    for (id, rows) in &story().history {
+    for (id, rows) in story().history.iter().chain(&halted().history) {
         let text = serde_json::to_string(rows).unwrap();
         let back: Vec<(i64, Vec<Event>)> = serde_json::from_str(&text).unwrap();
         assert_eq!(&back, rows, "{id}");
