@@ -35,6 +35,7 @@ studio:
 		| LC_ALL=C sort | xargs cat | cksum)"; \
 	if [ "$$(cat studio/dist/.built-from 2>/dev/null)" = "$$from" ]; then exit 0; fi; \
 	exec 2>&1; echo "== building the web app (npm)"; \
+	( while sleep 8 >/dev/null 2>&1; do echo "   still building the web app"; done ) & ticker=$$!; trap 'kill '$$ticker EXIT; \
 	$(call fetched,vite) || $(NPM_CI) --omit=dev --prefix studio; \
 	npm run build --prefix studio; echo "$$from" > studio/dist/.built-from
 
@@ -45,7 +46,7 @@ screenshots: studio
 
 dev:
 	@echo "== building the engine and the agent worker"
-	@$(CARGO) build -p legation-server -p legation-agent-worker
+	@$(CARGO) build --workspace --bins --example payout
 	@echo "== legation dev $(or $(DIR),examples/refund)"
 	@exec $(TARGET)/debug/legation dev $(or $(DIR),examples/refund)
 
