@@ -96,6 +96,27 @@ async fn the_refund_story_runs_for_any_input() {
     );
 }
 
+/// What `legation run --record` writes: JSON, a pattern of the whole first message, signs of templates escaped.
+#[tokio::test]
+async fn a_recorded_script_says_the_same_again() {
+    let script = script(
+        r#"# What the models of 01 answered.
+- {"match":{"turn":1,"prompt":"^Refund order 5\\-1\\? \\(\\$\\{x\\}\\)$"},"calls":[{"tool":"crm__get","arguments":{"n":1,"note":"$${y}"}},{"tool":"crm__get","arguments_text":"{broken"}]}
+- {"match":{"turn":2,"prompt":"^Refund order 5\\-1\\? \\(\\$\\{x\\}\\)$"},"text":"paid $${z}"}
+"#,
+    );
+    let mut conversation = vec![Message::User("Refund order 5-1? (${x})".to_owned())];
+    let turn = ask(&script, &conversation).await.unwrap();
+    let said_again: Vec<&str> = turn.calls.iter().map(|call| call.arguments.text()).collect();
+    assert_eq!(said_again, [r#"{"n":1,"note":"${y}"}"#, "{broken"]);
+    conversation.push(said("crm__get"));
+    conversation.push(answered("crm__get", "{}", false));
+    let turn = ask(&script, &conversation).await.unwrap();
+    assert_eq!(turn.text.unwrap(), "paid ${z}");
+    let other = [Message::User("Refund order 5-1? (${x}) now".to_owned())];
+    assert!(ask(&script, &other).await.is_err());
+}
+
 #[tokio::test]
 async fn an_error_is_told_from_an_answer() {
     let conversation = [

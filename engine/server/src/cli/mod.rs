@@ -34,6 +34,7 @@ mod problems;
 mod processes;
 mod project;
 mod reach;
+mod record;
 mod resolve;
 mod retry;
 mod run;

@@ -1,6 +1,7 @@
 //! `legation run`: starts an instance and follows it to its end. Narration goes to stderr, outputs to stdout.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,7 +14,7 @@ use legation_protocol::tasks::{HumanTaskKind, HumanTaskList};
 use super::client::{Client, Refusal, encode, query};
 use super::feed::{self, Feed};
 use super::print::{self, Ink};
-use super::{Global, Shown, Usage, vars};
+use super::{Global, Shown, Usage, record, vars};
 
 #[derive(Args, Debug)]
 pub struct Arguments {
@@ -34,12 +35,19 @@ pub struct Arguments {
     /// Follow it to its end (this is the default).
     #[arg(long, conflicts_with = "no_wait")]
     pub wait: bool,
+    /// Write what its models answered to a new file, as a script for the model `scripted`.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_wait")]
+    pub record: Option<PathBuf>,
     /// Start it and print its id.
     #[arg(long)]
     pub no_wait: bool,
 }
 
 pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
+    if let Some(path) = arguments.record.as_ref().filter(|path| path.exists()) {
+        // Before a run is paid for whose record nobody would have.
+        return Err(Usage(format!("--record {}: the file exists", path.display())).into());
+    }
     let client = Client::new(global)?;
     let request = request(&client, &arguments).await?;
     let started = match client.post::<InstanceStarted>("/v1/instances", &request).await {
@@ -58,6 +66,9 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
         return Ok(());
     }
     let ended = follow(&client, id).await?;
+    if let Some(path) = &arguments.record {
+        record::write(&client, id, path).await?;
+    }
     finish(&client, global, &ended).await
 }
 
