@@ -11,7 +11,7 @@ use legation_protocol::tasks::{
 
 use super::client::{Client, Refusal, encode, query};
 use super::print::{self, Ink};
-use super::{Global, Shown, Usage};
+use super::{Global, Shown, Usage, tasks};
 
 #[derive(Args, Debug)]
 pub struct ApproveArguments {
@@ -249,14 +249,7 @@ fn show(task: &HumanTaskView, ink: Ink) {
     for (name, value) in &task.variables {
         tell!("  {name:<9} {}", print::short(value, 200));
     }
-    let who = task
-        .candidates
-        .groups
-        .iter()
-        .chain(&task.candidates.users)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
+    let who = tasks::candidates(task);
     if !who.is_empty() {
         tell!("  for       {who}");
     }

@@ -75,15 +75,14 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whom a task is meant for, in words.
+#[must_use]
+pub fn candidates(task: &HumanTaskView) -> String {
+    let named = task.candidates.groups.iter().chain(&task.candidates.users);
+    named.cloned().collect::<Vec<_>>().join(", ")
+}
+
 fn row(task: &HumanTaskView) -> Vec<String> {
-    let who = task
-        .candidates
-        .groups
-        .iter()
-        .chain(&task.candidates.users)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
     let note = match (&task.outcome, &task.decided_by) {
         (Some(outcome), Some(by)) => format!("{outcome} by {by}"),
         (Some(outcome), None) => outcome.clone(),
@@ -94,7 +93,7 @@ fn row(task: &HumanTaskView) -> Vec<String> {
         print::word(&task.kind),
         print::cut(&task.title, 50),
         task.process.clone(),
-        task.assignee.clone().unwrap_or(who),
+        task.assignee.clone().unwrap_or_else(|| candidates(task)),
         print::moment(&task.created_at),
         note,
     ]

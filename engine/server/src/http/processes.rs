@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::Json as Answer;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use legation_kernel::dates::rfc3339;
@@ -104,10 +104,7 @@ async fn list(State(http): State<Http>, who: Who) -> Result<Answer<ProcessList>>
     who.need(Role::Read)?;
     let mut read = http.app().db().read().await?;
     let rows = definitions::list(&mut read, who.project()).await?;
-    let processes = rows
-        .into_iter()
-        .map(|row| view(row, false))
-        .collect::<Result<_>>()?;
+    let processes = rows.into_iter().map(view).collect::<Result<_>>()?;
     Ok(Answer(ProcessList { processes }))
 }
 
@@ -122,7 +119,7 @@ async fn get(
 ) -> Result<Answer<ProcessView>> {
     who.need(Role::Read)?;
     let row = find(&http, &who, &key, query.version).await?;
-    view(row, true).map(Answer)
+    with_source(row).map(Answer)
 }
 
 /// All versions of a process, the newest first.
@@ -135,10 +132,7 @@ async fn versions(State(http): State<Http>, who: Who, Id(key): Id) -> Result<Ans
     if rows.is_empty() {
         return Err(unknown(&key));
     }
-    let processes = rows
-        .into_iter()
-        .map(|row| view(row, false))
-        .collect::<Result<_>>()?;
+    let processes = rows.into_iter().map(view).collect::<Result<_>>()?;
     Ok(Answer(ProcessList { processes }))
 }
 
@@ -148,11 +142,10 @@ async fn versions(State(http): State<Http>, who: Who, Id(key): Id) -> Result<Ans
 async fn version(
     State(http): State<Http>,
     who: Who,
-    axum::extract::Path((key, version)): axum::extract::Path<(String, String)>,
+    Path(version): Path<(String, String)>,
 ) -> Result<Answer<ProcessView>> {
-    who.need(Role::Read)?;
-    let row = find(&http, &who, &key, Some(number(&version)?)).await?;
-    view(row, true).map(Answer)
+    let row = find_version(&http, &who, version).await?;
+    with_source(row).map(Answer)
 }
 
 /// The document of a version as it was deployed, as YAML.
@@ -162,10 +155,9 @@ async fn version(
 async fn source(
     State(http): State<Http>,
     who: Who,
-    axum::extract::Path((key, version)): axum::extract::Path<(String, String)>,
+    Path(version): Path<(String, String)>,
 ) -> Result<Response> {
-    who.need(Role::Read)?;
-    let row = find(&http, &who, &key, Some(number(&version)?)).await?;
+    let row = find_version(&http, &who, version).await?;
     Ok((
         [(header::CONTENT_TYPE, "application/yaml; charset=utf-8")],
         row.source,
@@ -177,13 +169,8 @@ async fn source(
 #[utoipa::path(get, path = "/v1/processes/{key}/versions/{version}/bpmn", tag = "processes",
     params(("key" = String, Path), ("version" = u32, Path)),
     responses((status = 200, body = String, content_type = "application/xml")))]
-async fn bpmn(
-    State(http): State<Http>,
-    who: Who,
-    axum::extract::Path((key, version)): axum::extract::Path<(String, String)>,
-) -> Result<Response> {
-    who.need(Role::Read)?;
-    let row = find(&http, &who, &key, Some(number(&version)?)).await?;
+async fn bpmn(State(http): State<Http>, who: Who, Path(version): Path<(String, String)>) -> Result<Response> {
+    let row = find_version(&http, &who, version).await?;
     let xml = crate::bpmn::export(&DefinitionCache::parse(&row)?);
     Ok(([(header::CONTENT_TYPE, "application/xml; charset=utf-8")], xml).into_response())
 }
@@ -260,6 +247,12 @@ pub fn problems(problems: Vec<documents::Problem>) -> Vec<DocumentProblem> {
     problems.into_iter().map(wire).collect()
 }
 
+/// The version that a path names.
+async fn find_version(http: &Http, who: &Who, (key, version): (String, String)) -> Result<DefinitionRow> {
+    who.need(Role::Read)?;
+    find(http, who, &key, Some(number(&version)?)).await
+}
+
 async fn find(http: &Http, who: &Who, key: &str, version: Option<u32>) -> Result<DefinitionRow> {
     if !documents::is_process_key(key) {
         return Err(unknown(key));
@@ -282,7 +275,12 @@ fn number(version: &str) -> Result<u32> {
         .map_err(|_| Error::not_found("a version is a number"))
 }
 
-fn view(row: DefinitionRow, with_source: bool) -> Result<ProcessView> {
+fn with_source(row: DefinitionRow) -> Result<ProcessView> {
+    let source = Some(row.source.clone());
+    Ok(ProcessView { source, ..view(row)? })
+}
+
+fn view(row: DefinitionRow) -> Result<ProcessView> {
     let definition = DefinitionCache::parse(&row)?;
     Ok(ProcessView {
         inputs: Some(raw(&documents::parameters(&definition.variables))?),
@@ -293,7 +291,7 @@ fn view(row: DefinitionRow, with_source: bool) -> Result<ProcessView> {
         version: definition.version,
         digest: row.digest,
         deployed_at: rfc3339(row.created_at),
-        source: with_source.then_some(row.source),
+        source: None,
     })
 }
 

@@ -360,7 +360,17 @@ async fn subject(
     let (delegates, prompt_version) = match node.map(|node| &node.kind) {
         Some(NodeKind::Agent(agent)) => (agent.delegates.as_slice(), Some(agent.prompt_version.clone())),
         Some(NodeKind::EngineTask(task)) => (task.delegates.as_slice(), None),
-        _ => (&[][..], None),
+        Some(
+            NodeKind::Start
+            | NodeKind::End(_)
+            | NodeKind::Decision(_)
+            | NodeKind::Human(_)
+            | NodeKind::CallProcess(_)
+            | NodeKind::Exclusive(_)
+            | NodeKind::Parallel(_)
+            | NodeKind::Timer(_),
+        )
+        | None => (&[][..], None),
     };
     let target = step.tool_ref.strip_prefix("delegate:");
     let delegate = target.and_then(|process| delegates.iter().find(|delegate| delegate.process == process));

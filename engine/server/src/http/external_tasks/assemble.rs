@@ -15,7 +15,7 @@ use legation_protocol::external_tasks::LockedTask;
 use legation_protocol::steps::{Journal, StepView};
 use legation_store::Conn;
 
-use super::{agent, read};
+use super::{agent as bindings, read};
 use crate::http::Http;
 use crate::http::error::{Error, Result};
 use crate::http::load::{self, Wanted};
@@ -139,22 +139,28 @@ async fn locked(http: &Http, conn: &mut Lent, work: &Work, have: Option<u32>) ->
     let node =
         node.ok_or_else(|| Error::internal(&format!("node {} of task {} is gone", task.node, task.id)))?;
     let inputs = inputs(work);
-    let agent = match &node.kind {
+    let (mut agent, mut headers) = (None, BTreeMap::new());
+    match &node.kind {
         NodeKind::Agent(frozen) => {
-            let servers = agent::server_names(frozen);
+            let servers = bindings::server_names(frozen);
             let servers = if servers.is_empty() {
                 Vec::new()
             } else {
                 crate::deploy::servers(connection(http, conn).await?, &row.project, &servers).await?
             };
-            Some(agent::node(frozen, &servers, &inputs)?)
+            agent = Some(bindings::node(frozen, &servers, &inputs)?);
         }
-        _ => None,
-    };
-    let headers = match &node.kind {
-        NodeKind::EngineTask(task) => views::named(&Value::Map(task.headers.clone()))?,
-        _ => BTreeMap::new(),
-    };
+        NodeKind::EngineTask(task) => headers = views::named(&Value::Map(task.headers.clone()))?,
+        // These are no work of a worker's.
+        NodeKind::Start
+        | NodeKind::End(_)
+        | NodeKind::Decision(_)
+        | NodeKind::Human(_)
+        | NodeKind::CallProcess(_)
+        | NodeKind::Exclusive(_)
+        | NodeKind::Parallel(_)
+        | NodeKind::Timer(_) => {}
+    }
     let number = u32::try_from(row.lease_no).unwrap_or_default();
     Ok(LockedTask {
         id: lease_id(

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use legation_kernel::content::Content;
 use legation_kernel::dates::rfc3339;
 use legation_kernel::ids::local_of;
-use legation_kernel::instance::{Cause, Event, Guard, Wait};
+use legation_kernel::instance::{Cause, Event, Guard, Status, Wait};
 use legation_language::Value;
 use legation_protocol::Json as RawJson;
 
@@ -365,10 +365,13 @@ fn words(event: &Event, nodes: &mut Nodes) -> Option<(&'static str, Option<Strin
             error,
             message: _,
         } => {
-            let kind = match views_status(*status) {
-                legation_protocol::instances::InstanceStatus::Completed => "INSTANCE_COMPLETED",
-                legation_protocol::instances::InstanceStatus::Cancelled => "INSTANCE_CANCELLED",
-                _ => "INSTANCE_FAILED",
+            let kind = match status {
+                Status::Completed => "INSTANCE_COMPLETED",
+                Status::Cancelled => "INSTANCE_CANCELLED",
+                // The others are no end, so that whatever ended so has failed.
+                Status::Failed | Status::Running | Status::Cancelling | Status::Compensating => {
+                    "INSTANCE_FAILED"
+                }
             };
             let data = vec![
                 ("reason", maybe(reason.as_ref())),
@@ -380,10 +383,6 @@ fn words(event: &Event, nodes: &mut Nodes) -> Option<(&'static str, Option<Strin
             (kind, None, None, data)
         }
     })
-}
-
-fn views_status(status: legation_kernel::instance::Status) -> legation_protocol::instances::InstanceStatus {
-    super::instances::status(status)
 }
 
 fn waited(wait: &Wait) -> Option<u32> {
