@@ -7,6 +7,7 @@ import { inbox } from '../api/queries';
 import { amount } from '../screens/counts';
 import { useMay, useMe } from '../session/me';
 import { logOut, switchTo, useSession } from '../session/session';
+import { scrollTo } from './parts';
 
 const READ = [
   ['/instances', 'Instances'],
@@ -26,10 +27,7 @@ export function Shell() {
   // On a phone the menu is wider than the screen.
   const { pathname } = useLocation();
   const menu = useRef<HTMLElement>(null);
-  useEffect(() => {
-    const here = menu.current?.querySelector<HTMLElement>('[aria-current="page"]');
-    if (menu.current && here) menu.current.scrollLeft = here.offsetLeft - menu.current.clientWidth / 2 + here.offsetWidth / 2;
-  }, [pathname, mayRead]);
+  useEffect(() => scrollTo(menu.current, '[aria-current="page"]'), [pathname, mayRead]);
   return (
     <>
       <a className="skip" href="#main">

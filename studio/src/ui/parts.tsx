@@ -191,8 +191,11 @@ export function Tabs<Name extends string>({ tabs, current, choose, label }: { ta
       document.getElementById(`tab-${next.name}`)?.focus();
     }
   };
+  // On a phone not all fit: the chosen one is in sight.
+  const list = useRef<HTMLDivElement>(null);
+  useEffect(() => scrollTo(list.current, '[aria-selected="true"]'), [current]);
   return (
-    <div className="tabs" role="tablist" aria-label={label}>
+    <div className="tabs" role="tablist" aria-label={label} ref={list}>
       {tabs.map((tab) => (
         <button
           key={tab.name}
@@ -214,6 +217,12 @@ export function Tabs<Name extends string>({ tabs, current, choose, label }: { ta
       ))}
     </div>
   );
+}
+
+/** Brings a part of a row that scrolls sideways into its middle, and moves nothing else. */
+export function scrollTo(row: HTMLElement | null, selector: string) {
+  const part = row?.querySelector<HTMLElement>(selector);
+  if (row && part) row.scrollLeft += part.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - part.offsetWidth) / 2;
 }
 
 export function Panel({ name, children }: { name: string; children: ReactNode }) {
