@@ -54,7 +54,9 @@ impl Payloads {
     /// # Errors
     /// [`MissingPayload`] when it was not loaded.
     pub fn get(&self, digest: &str) -> Result<&Value, MissingPayload> {
-        self.values.get(digest).ok_or_else(|| MissingPayload(digest.to_owned()))
+        self.values
+            .get(digest)
+            .ok_or_else(|| MissingPayload(digest.to_owned()))
     }
 
     pub fn insert(&mut self, digest: String, value: Value) {
@@ -80,7 +82,10 @@ impl Payloads {
 ///
 /// # Errors
 /// [`Stop::MissingPayloads`]
-pub(crate) fn at_hand<'c>(contents: impl IntoIterator<Item = &'c Content>, payloads: &Payloads) -> Result<(), Stop> {
+pub(crate) fn at_hand<'c>(
+    contents: impl IntoIterator<Item = &'c Content>,
+    payloads: &Payloads,
+) -> Result<(), Stop> {
     let missing: BTreeSet<&String> = contents
         .into_iter()
         .filter_map(|content| match content {
@@ -107,8 +112,15 @@ pub struct NewPayload {
 #[must_use]
 pub fn payload(owner: &str, value: Value) -> (PayloadRef, NewPayload) {
     let text = canonical::canonical(&value);
-    let reference = PayloadRef { digest: canonical::sha256_hex(text.as_bytes()), size: text.len() as u64 };
-    let new = NewPayload { owner: owner.to_owned(), digest: reference.digest.clone(), value };
+    let reference = PayloadRef {
+        digest: canonical::sha256_hex(text.as_bytes()),
+        size: text.len() as u64,
+    };
+    let new = NewPayload {
+        owner: owner.to_owned(),
+        digest: reference.digest.clone(),
+        value,
+    };
     (reference, new)
 }
 
@@ -130,9 +142,13 @@ fn left(value: &Value, limit: usize) -> Option<usize> {
         Value::Null | Value::Bool(_) => limit.checked_sub(4),
         Value::Number(_) => limit.checked_sub(8),
         Value::String(text) => limit.checked_sub(text.len() + 2),
-        Value::List(items) => items.iter().try_fold(limit.checked_sub(2)?, |rest, item| left(item, rest)?.checked_sub(1)),
+        Value::List(items) => items.iter().try_fold(limit.checked_sub(2)?, |rest, item| {
+            left(item, rest)?.checked_sub(1)
+        }),
         Value::Map(entries) => entries
             .iter()
-            .try_fold(limit.checked_sub(2)?, |rest, (key, item)| left(item, rest)?.checked_sub(key.len() + 4)),
+            .try_fold(limit.checked_sub(2)?, |rest, (key, item)| {
+                left(item, rest)?.checked_sub(key.len() + 4)
+            }),
     }
 }

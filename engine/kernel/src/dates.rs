@@ -13,5 +13,7 @@ pub fn rfc3339(epoch_ms: i64) -> String {
 /// Epoch milliseconds of an RFC 3339 text; None when it is none.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
-    DateTime::parse_from_rfc3339(text).ok().map(|time| time.timestamp_millis())
+    DateTime::parse_from_rfc3339(text)
+        .ok()
+        .map(|time| time.timestamp_millis())
 }

@@ -14,9 +14,15 @@ pub enum Effect {
     OpenHuman(Box<HumanTask>),
     CloseHuman(HumanEnd),
     ArmTimer(Timer),
-    DisarmTimer { id: String },
+    DisarmTimer {
+        id: String,
+    },
     OpenIncident(Box<Incident>),
-    CloseIncident { id: String, by: String, resolution: String },
+    CloseIncident {
+        id: String,
+        by: String,
+        resolution: String,
+    },
     Mail(Mail),
 }
 

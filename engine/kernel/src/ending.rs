@@ -28,7 +28,10 @@ impl Moves<'_, '_> {
 
     fn begin_cancel(&mut self, reason: &str) {
         if !self.instance().is_over() && !self.instance().is_ending() {
-            self.emit(Event::InstanceEnding { reason: reason.to_owned(), into: None });
+            self.emit(Event::InstanceEnding {
+                reason: reason.to_owned(),
+                into: None,
+            });
         }
     }
 
@@ -43,10 +46,22 @@ impl Moves<'_, '_> {
         let cause = reason.clone().unwrap_or_else(|| "the instance ended".to_owned());
         self.let_go_of_all(&cause)?;
         if self.end_children(&cause)? {
-            self.end_as(Told::Mail, Ending { status, error, message }, reason);
+            self.end_as(
+                Told::Mail,
+                Ending {
+                    status,
+                    error,
+                    message,
+                },
+                reason,
+            );
             return Ok(());
         }
-        let into = Some(Box::new(Ending { status, error, message }));
+        let into = Some(Box::new(Ending {
+            status,
+            error,
+            message,
+        }));
         self.emit(Event::InstanceEnding { reason: cause, into });
         Ok(())
     }
@@ -69,16 +84,29 @@ impl Moves<'_, '_> {
             self.go_on_later();
             return Ok(());
         }
-        let cancelled = Ending { status: Status::Cancelled, error: None, message: None };
+        let cancelled = Ending {
+            status: Status::Cancelled,
+            error: None,
+            message: None,
+        };
         let ending = self.instance().ending.as_deref().cloned().unwrap_or(cancelled);
         self.end_as(told, ending, Some(cause));
         Ok(())
     }
 
     fn end_as(&mut self, told: Told, ending: Ending, reason: Option<String>) {
-        let Ending { status, error, message } = ending;
+        let Ending {
+            status,
+            error,
+            message,
+        } = ending;
         self.work.ends_left = self.work.ends_left.saturating_sub(1);
-        self.emit(Event::InstanceEnded { status, reason, error, message });
+        self.emit(Event::InstanceEnded {
+            status,
+            reason,
+            error,
+            message,
+        });
         if self.instance().parent.is_some() && told == Told::Mail {
             self.effect(Effect::Mail(Mail::ChildDone { child: self.id() }));
         }
@@ -95,7 +123,11 @@ impl Moves<'_, '_> {
         let incidents: Vec<u32> = self.instance().incidents.iter().copied().collect();
         for incident in incidents {
             let id = self.instance().id.incident(incident);
-            self.effect(Effect::CloseIncident { id, by: "engine".to_owned(), resolution: cause.to_owned() });
+            self.effect(Effect::CloseIncident {
+                id,
+                by: "engine".to_owned(),
+                resolution: cause.to_owned(),
+            });
         }
         Ok(())
     }

@@ -22,7 +22,11 @@ impl Moves<'_, '_> {
         if self.catch(token, node, code, message.clone())? {
             return Ok(());
         }
-        let text = format!("error {code} at node {} is not caught{}", node.id, tail(message.as_deref()));
+        let text = format!(
+            "error {code} at node {} is not caught{}",
+            node.id,
+            tail(message.as_deref())
+        );
         self.stick(token, "UNHANDLED_ERROR", text, Resume::Enter);
         Ok(())
     }
@@ -53,7 +57,9 @@ impl Moves<'_, '_> {
 
     /// The token's `on_timeout` fires: its wait is interrupted and it takes the timeout route (D20).
     pub(crate) fn time_out(&mut self, token: u32, node: &Node) -> Result<(), Stop> {
-        let Some(timeout) = &node.on_timeout else { return Ok(()) };
+        let Some(timeout) = &node.on_timeout else {
+            return Ok(());
+        };
         self.interrupt(token, "the node timed out")?;
         self.set_engine_name(&node.id, "outcome", Value::from("timeout"));
         self.goto(token, &timeout.then.clone(), None);
@@ -71,10 +77,14 @@ impl Moves<'_, '_> {
 
     /// Ends what a token waits for but the children, which it answers.
     pub(crate) fn let_go(&mut self, token: u32, cause: &str) -> Result<Vec<u32>, Stop> {
-        let Some(state) = self.token(token).map(|token| token.state.clone()) else { return Ok(Vec::new()) };
+        let Some(state) = self.token(token).map(|token| token.state.clone()) else {
+            return Ok(Vec::new());
+        };
         match state {
             TokenState::Ready | TokenState::Waiting(Wait::Join) => {}
-            TokenState::Waiting(Wait::Task { task }) => return self.end_task(task, TaskOutcome::Cancelled, cause),
+            TokenState::Waiting(Wait::Task { task }) => {
+                return self.end_task(task, TaskOutcome::Cancelled, cause);
+            }
             TokenState::Waiting(Wait::Human { human }) => self.withdraw_human(human),
             TokenState::Waiting(Wait::Timer { timer }) => {
                 let id = self.instance().id.timer(timer);
@@ -83,7 +93,11 @@ impl Moves<'_, '_> {
             TokenState::Waiting(Wait::Child { child }) => return Ok(vec![child]),
             TokenState::Stuck(stuck) => {
                 let id = self.instance().id.incident(stuck.incident);
-                self.effect(Effect::CloseIncident { id, by: "engine".to_owned(), resolution: cause.to_owned() });
+                self.effect(Effect::CloseIncident {
+                    id,
+                    by: "engine".to_owned(),
+                    resolution: cause.to_owned(),
+                });
             }
         }
         Ok(Vec::new())
@@ -115,15 +129,28 @@ impl Moves<'_, '_> {
             TaskOutcome::Failed => "FAILED",
             TaskOutcome::Cancelled => "CANCELLED",
         };
-        self.emit(Event::TaskEnded { task, outcome: outcome.to_owned(), code: None });
-        Ok(retired.children.iter().filter_map(|child| crate::ids::local_of(child.as_str())).collect())
+        self.emit(Event::TaskEnded {
+            task,
+            outcome: outcome.to_owned(),
+            code: None,
+        });
+        Ok(retired
+            .children
+            .iter()
+            .filter_map(|child| crate::ids::local_of(child.as_str()))
+            .collect())
     }
 }
 
 /// The target of the first `on_error` entry that catches this code; an entry without a code catches all.
 fn catcher<'n>(node: &'n Node, code: &str) -> Option<&'n str> {
-    let exact = node.on_error.iter().find(|catch| catch.code.as_deref() == Some(code));
-    exact.or_else(|| node.on_error.iter().find(|catch| catch.code.is_none())).map(|catch| catch.then.as_str())
+    let exact = node
+        .on_error
+        .iter()
+        .find(|catch| catch.code.as_deref() == Some(code));
+    exact
+        .or_else(|| node.on_error.iter().find(|catch| catch.code.is_none()))
+        .map(|catch| catch.then.as_str())
 }
 
 pub(crate) fn tail(message: Option<&str>) -> String {

@@ -30,7 +30,9 @@ pub fn owner_of(id: &str) -> Option<InstanceId> {
 /// The number behind the kind letter of an item id.
 #[must_use]
 pub fn local_of(id: &str) -> Option<u32> {
-    id.rsplit_once('.').and_then(|(_, local)| local.get(1..)).and_then(|n| n.parse().ok())
+    id.rsplit_once('.')
+        .and_then(|(_, local)| local.get(1..))
+        .and_then(|n| n.parse().ok())
 }
 
 impl InstanceId {
@@ -125,10 +127,16 @@ impl LeaseRef {
     #[must_use]
     pub fn parse(id: &str) -> Option<Self> {
         let Some((task, lease)) = id.split_once('~') else {
-            return Some(Self { task: TaskId(id.to_owned()), lease: None });
+            return Some(Self {
+                task: TaskId(id.to_owned()),
+                lease: None,
+            });
         };
         let (number, random) = lease.split_once('-')?;
-        Some(Self { task: TaskId(task.to_owned()), lease: Some((number.parse().ok()?, random.to_owned())) })
+        Some(Self {
+            task: TaskId(task.to_owned()),
+            lease: Some((number.parse().ok()?, random.to_owned())),
+        })
     }
 }
 

@@ -34,7 +34,9 @@ impl Moves<'_, '_> {
     /// # Errors
     /// As [`check_result`](Self::check_result).
     pub fn check_merge(&self, values: &BTreeMap<String, Value>) -> Result<(), Stop> {
-        let known = values.keys().filter_map(|name| self.instance().variables().get(name));
+        let known = values
+            .keys()
+            .filter_map(|name| self.instance().variables().get(name));
         let locked = known.filter(|known| known.locked);
         at_hand(locked.map(|known| &known.content), self.work.payloads)?;
         for (name, value) in values {

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use legation_language::{Value, canonical};
 use legation_language::documents::reads;
 use legation_language::model::{Definition, Mapping, Node, Source as From};
+use legation_language::{Value, canonical};
 
 use crate::content::{Content, INLINE_LIMIT, at_hand, is_longer_than, payload};
 use crate::effect::{Effect, HumanEnd, Incident, Mail};
@@ -50,7 +50,11 @@ pub struct Moves<'w, 'a> {
 
 impl<'w, 'a> Moves<'w, 'a> {
     pub(crate) fn new(work: &'w mut Work<'a>, touched: Touched, definition: Arc<Definition>) -> Self {
-        Self { work, touched, definition }
+        Self {
+            work,
+            touched,
+            definition,
+        }
     }
 
     pub(crate) fn into_touched(self) -> Touched {
@@ -145,8 +149,15 @@ impl<'w, 'a> Moves<'w, 'a> {
             news: false,
             id,
         };
-        self.work.add_task(TaskFile { task, steps: Vec::new() });
-        self.emit(Event::TaskCreated { token, task: number, topic: topic.to_owned() });
+        self.work.add_task(TaskFile {
+            task,
+            steps: Vec::new(),
+        });
+        self.emit(Event::TaskCreated {
+            token,
+            task: number,
+            topic: topic.to_owned(),
+        });
     }
 
     /// Whether values of this instance may stand in no row.
@@ -199,10 +210,13 @@ impl<'w, 'a> Moves<'w, 'a> {
             Effect::Payload(_) | Effect::Mail(_) => None,
             Effect::OpenHuman(human) => Some(Event::HumanOpened {
                 human: local(&human.id),
-                approval_of: human
-                    .task
-                    .as_ref()
-                    .map(|task| (task.local(), human.attempt.unwrap_or_default(), human.sequence.unwrap_or_default())),
+                approval_of: human.task.as_ref().map(|task| {
+                    (
+                        task.local(),
+                        human.attempt.unwrap_or_default(),
+                        human.sequence.unwrap_or_default(),
+                    )
+                }),
             }),
             Effect::CloseHuman(end) => Some(Event::HumanClosed {
                 human: local(&end.id),
@@ -210,9 +224,11 @@ impl<'w, 'a> Moves<'w, 'a> {
                 by: end.by.clone(),
                 comment: end.comment.clone(),
             }),
-            Effect::ArmTimer(timer) => {
-                Some(Event::TimerArmed { timer: local(&timer.id), due_at: timer.due_at, guards: None })
-            }
+            Effect::ArmTimer(timer) => Some(Event::TimerArmed {
+                timer: local(&timer.id),
+                due_at: timer.due_at,
+                guards: None,
+            }),
             Effect::DisarmTimer { id } => Some(Event::TimerDisarmed { timer: local(id) }),
             Effect::OpenIncident(incident) if incident.notice => Some(Event::NoticeOpened {
                 notice: local(&incident.id),
@@ -257,8 +273,18 @@ impl<'w, 'a> Moves<'w, 'a> {
         let locked = locked || known.is_some_and(|v| v.locked);
         let content = self.content(value);
         let revision = self.touched.instance.revision + 1;
-        let variable = Variable { content, locked, sensitive, revision, source: source.clone() };
-        self.emit(Event::VariableSet { scope: 0, name: name.to_owned(), variable });
+        let variable = Variable {
+            content,
+            locked,
+            sensitive,
+            revision,
+            source: source.clone(),
+        };
+        self.emit(Event::VariableSet {
+            scope: 0,
+            name: name.to_owned(),
+            variable,
+        });
     }
 
     /// Writes what the engine itself says about a node: `<id>_outcome` and the like, locked.
@@ -291,7 +317,10 @@ impl<'w, 'a> Moves<'w, 'a> {
         }
         value.map_err(|error| {
             let node = self.token(token).map_or("?", |token| token.node.as_str());
-            Trouble::Incident { code: "EXPRESSION_FAILED", message: format!("node {node}: {error}") }
+            Trouble::Incident {
+                code: "EXPRESSION_FAILED",
+                message: format!("node {node}: {error}"),
+            }
         })
     }
 
@@ -306,7 +335,10 @@ impl<'w, 'a> Moves<'w, 'a> {
                     expr.source(),
                     other.kind()
                 );
-                Err(Trouble::Incident { code: "EXPRESSION_FAILED", message })
+                Err(Trouble::Incident {
+                    code: "EXPRESSION_FAILED",
+                    message,
+                })
             }
         }
     }
@@ -327,12 +359,7 @@ impl<'w, 'a> Moves<'w, 'a> {
     }
 
     /// A literal, or the value of an expression.
-    pub fn source(
-        &self,
-        token: u32,
-        source: &From,
-        result: Option<&Value>,
-    ) -> Result<Value, Trouble> {
+    pub fn source(&self, token: u32, source: &From, result: Option<&Value>) -> Result<Value, Trouble> {
         match source {
             From::Literal(value) => Ok(value.clone()),
             From::Expression(expr) => self.evaluate(token, expr, result),
@@ -341,10 +368,13 @@ impl<'w, 'a> Moves<'w, 'a> {
 
     /// What a node misses, with all else that its expressions may read: loading one by one would begin anew each time.
     pub(crate) fn with_reads(&self, node: &Node, stop: Stop) -> Stop {
-        let Stop::MissingPayloads(first) = stop else { return stop };
+        let Stop::MissingPayloads(first) = stop else {
+            return stop;
+        };
         let mut missing: BTreeSet<String> = first.into_iter().collect();
         for name in reads(node).into_iter().filter_map(|path| path.into_iter().next()) {
-            if let Some(Content::Payload(reference)) = self.touched.instance.variables().get(&name).map(|v| &v.content)
+            if let Some(Content::Payload(reference)) =
+                self.touched.instance.variables().get(&name).map(|v| &v.content)
                 && !self.work.payloads.contains(&reference.digest)
             {
                 missing.insert(reference.digest.clone());
@@ -355,7 +385,12 @@ impl<'w, 'a> Moves<'w, 'a> {
 
     /// All variables but sensitive ones: what an activity without `inputs` gets.
     pub fn open_variables(&self) -> Result<BTreeMap<String, Value>, Stop> {
-        let open = self.touched.instance.variables().values().filter(|variable| !variable.sensitive);
+        let open = self
+            .touched
+            .instance
+            .variables()
+            .values()
+            .filter(|variable| !variable.sensitive);
         at_hand(open.map(|variable| &variable.content), self.work.payloads)?;
         let mut values = BTreeMap::new();
         for (name, variable) in self.touched.instance.variables() {
@@ -369,23 +404,37 @@ impl<'w, 'a> Moves<'w, 'a> {
     /// Ends a node: its timeout is disarmed, the token is READY at `target`.
     pub fn goto(&mut self, token: u32, target: &str, forks: Option<Vec<u32>>) {
         self.disarm(token);
-        let Some(from) = self.token(token).map(|token| token.node.clone()) else { return };
+        let Some(from) = self.token(token).map(|token| token.node.clone()) else {
+            return;
+        };
         let activity = self.number();
-        self.emit(Event::TokenMoved { token, node: target.to_owned(), activity, from, forks });
+        self.emit(Event::TokenMoved {
+            token,
+            node: target.to_owned(),
+            activity,
+            from,
+            forks,
+        });
     }
 
     /// Ends a node along its `next`.
     pub fn leave(&mut self, token: u32, node: &Node) -> Result<(), Trouble> {
         let Some(next) = &node.next else {
             let message = format!("node {} has no next node", node.id);
-            return Err(Trouble::Incident { code: "NO_NEXT", message });
+            return Err(Trouble::Incident {
+                code: "NO_NEXT",
+                message,
+            });
         };
         self.goto(token, &next.clone(), None);
         Ok(())
     }
 
     fn disarm(&mut self, token: u32) {
-        let guards = self.token(token).map(|token| [token.timeout, token.alarm]).unwrap_or_default();
+        let guards = self
+            .token(token)
+            .map(|token| [token.timeout, token.alarm])
+            .unwrap_or_default();
         for timer in guards.into_iter().flatten() {
             let id = self.touched.instance.id.timer(timer);
             self.effect(Effect::DisarmTimer { id });
@@ -401,9 +450,18 @@ impl<'w, 'a> Moves<'w, 'a> {
     /// Holds a token with an incident of its own.
     pub fn stick(&mut self, token: u32, code: &'static str, message: String, resume: Resume) {
         let number = self.number();
-        let Some(node) = self.token(token).map(|token| token.node.clone()) else { return };
+        let Some(node) = self.token(token).map(|token| token.node.clone()) else {
+            return;
+        };
         self.open_incident(number, &node, code, message);
-        self.emit(Event::TokenStuck { token, stuck: Stuck { incident: number, resume }, code: code.to_owned() });
+        self.emit(Event::TokenStuck {
+            token,
+            stuck: Stuck {
+                incident: number,
+                resume,
+            },
+            code: code.to_owned(),
+        });
     }
 
     pub(crate) fn open_incident(&mut self, number: u32, node: &str, code: &str, message: String) {

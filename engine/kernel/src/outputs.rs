@@ -34,7 +34,10 @@ impl Moves<'_, '_> {
                 From::Literal(value) => (value.clone(), false),
                 From::Expression(expr) => {
                     let of_sender = self.is_of_sender(node, expr, done, &ahead);
-                    match self.evaluate_ahead(token, expr, done, &ahead).map_err(|stop| self.with_reads(node, stop))? {
+                    match self
+                        .evaluate_ahead(token, expr, done, &ahead)
+                        .map_err(|stop| self.with_reads(node, stop))?
+                    {
                         Ok(value) => (value, of_sender),
                         Err(problem) if of_sender => {
                             return Err(unmapped(node, mapping, expr, &problem, done).into());

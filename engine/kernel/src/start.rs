@@ -55,16 +55,21 @@ pub(crate) fn start(
     started: Started,
     inputs: BTreeMap<String, Value>,
 ) -> Result<(), Stop> {
-    let variables = types::check_inputs(&definition.variables, &inputs, work.env.schemas).map_err(|problem| {
-        Rejection::invalid("INPUT_INVALID", problem.message.clone())
-            .because(problem.reason.as_str())
-            .argument(problem.argument.clone())
-    })?;
+    let variables =
+        types::check_inputs(&definition.variables, &inputs, work.env.schemas).map_err(|problem| {
+            Rejection::invalid("INPUT_INVALID", problem.message.clone())
+                .because(problem.reason.as_str())
+                .argument(problem.argument.clone())
+        })?;
     let id = started.id.clone();
     let source = Source::actor(work.env.actor);
     let instance = apply_started(&started, work.env.now);
-    let touched =
-        Touched { next: instance.next_local, instance, events: vec![Event::InstanceStarted(Box::new(started))], fresh: true };
+    let touched = Touched {
+        next: instance.next_local,
+        instance,
+        events: vec![Event::InstanceStarted(Box::new(started))],
+        fresh: true,
+    };
     work.insert(touched);
     work.with(&id, |m| {
         m.check_sizes(&variables)?;
@@ -74,7 +79,14 @@ pub(crate) fn start(
         }
         let (token, activity) = (m.number(), m.number());
         let node = m.definition.entry.clone();
-        m.emit(Event::TokenCreated { token, scope: 0, node, activity, forks: Vec::new(), from: None });
+        m.emit(Event::TokenCreated {
+            token,
+            scope: 0,
+            node,
+            activity,
+            forks: Vec::new(),
+            from: None,
+        });
         nodes::advance(m)
     })
 }

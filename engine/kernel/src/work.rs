@@ -103,7 +103,10 @@ impl<'a> Work<'a> {
     /// Ends the command: instances that changed count one revision up.
     #[must_use]
     pub fn finish(self) -> Changes {
-        let mut changes = Changes { effects: self.effects, ..Changes::default() };
+        let mut changes = Changes {
+            effects: self.effects,
+            ..Changes::default()
+        };
         for (_, mut touched) in self.instances {
             if touched.next > touched.instance.next_local {
                 let event = Event::NumbersTaken { next: touched.next };
@@ -126,7 +129,11 @@ impl<'a> Work<'a> {
         if let Some(touched) = self.instances.get(id) {
             return Ok(&touched.instance);
         }
-        self.tree.instances.get(id).map(Arc::as_ref).ok_or_else(|| Stop::MissingInstance(id.clone()))
+        self.tree
+            .instances
+            .get(id)
+            .map(Arc::as_ref)
+            .ok_or_else(|| Stop::MissingInstance(id.clone()))
     }
 
     /// The task as this command sees it.
@@ -134,13 +141,21 @@ impl<'a> Work<'a> {
         if let Some((file, _)) = self.tasks.get(id) {
             return Ok(file);
         }
-        self.tree.tasks.get(id).map(Arc::as_ref).ok_or_else(|| Stop::MissingTask(id.clone()))
+        self.tree
+            .tasks
+            .get(id)
+            .map(Arc::as_ref)
+            .ok_or_else(|| Stop::MissingTask(id.clone()))
     }
 
     /// The task, to be changed.
     pub fn task_mut(&mut self, id: &TaskId) -> Result<&mut TaskFile, Stop> {
         if !self.tasks.contains_key(id) {
-            let file = self.tree.tasks.get(id).ok_or_else(|| Stop::MissingTask(id.clone()))?;
+            let file = self
+                .tree
+                .tasks
+                .get(id)
+                .ok_or_else(|| Stop::MissingTask(id.clone()))?;
             self.tasks.insert(id.clone(), (TaskFile::clone(file), false));
         }
         Ok(&mut self.tasks.get_mut(id).expect("just inserted").0)
@@ -148,7 +163,10 @@ impl<'a> Work<'a> {
 
     /// The task, already in the work set, beside the payloads.
     pub(crate) fn task_and_payloads(&mut self, id: &TaskId) -> Result<(&mut TaskFile, &Payloads), Stop> {
-        let (file, _) = self.tasks.get_mut(id).ok_or_else(|| Stop::MissingTask(id.clone()))?;
+        let (file, _) = self
+            .tasks
+            .get_mut(id)
+            .ok_or_else(|| Stop::MissingTask(id.clone()))?;
         Ok((file, self.payloads))
     }
 
@@ -165,10 +183,19 @@ impl<'a> Work<'a> {
         let touched = match self.instances.remove(id) {
             Some(touched) => touched,
             None => {
-                let base = self.tree.instances.get(id).ok_or_else(|| Stop::MissingInstance(id.clone()))?;
+                let base = self
+                    .tree
+                    .instances
+                    .get(id)
+                    .ok_or_else(|| Stop::MissingInstance(id.clone()))?;
                 let instance = Instance::clone(base);
                 let next = instance.next_local;
-                Touched { instance, events: Vec::new(), fresh: false, next }
+                Touched {
+                    instance,
+                    events: Vec::new(),
+                    fresh: false,
+                    next,
+                }
             }
         };
         let definition = self.definition(&touched.instance)?;
@@ -190,5 +217,4 @@ impl<'a> Work<'a> {
             .get(&instance.project, &instance.process, instance.version)
             .ok_or_else(|| Stop::MissingDefinition(instance.process.clone(), Some(instance.version)))
     }
-
 }

@@ -50,16 +50,29 @@ flow:
 ";
 
 fn with_approval() -> String {
-    COMPLAINT.replace("outputs: [payout_id] }", "outputs: [payout_id], approval: required, approvers: [finance] }")
+    COMPLAINT.replace(
+        "outputs: [payout_id] }",
+        "outputs: [payout_id], approval: required, approvers: [finance] }",
+    )
 }
 
 fn world(complaint: &str) -> World {
-    let mut world = World::new(&[("refund.process.yaml", REFUND), ("complaint.process.yaml", complaint)]);
+    let mut world = World::new(&[
+        ("refund.process.yaml", REFUND),
+        ("complaint.process.yaml", complaint),
+    ]);
     world.start("complaint", &[("customerId", Value::from("c-1"))]);
     world
 }
 
-fn input(sequence: u32, kind: StepKind, state: StepState, target: &str, request: Value, result: Option<Value>) -> StepInput {
+fn input(
+    sequence: u32,
+    kind: StepKind,
+    state: StepState,
+    target: &str,
+    request: Value,
+    result: Option<Value>,
+) -> StepInput {
     StepInput {
         sequence,
         kind,
@@ -78,8 +91,16 @@ fn json(text: &str) -> Value {
 }
 
 fn send(world: &mut World, leased: &Leased, steps: Vec<StepInput>) -> Result<Answer, Rejection> {
-    let record = Record { caller: leased.caller.clone(), attempt: 1, single: steps.len() == 1, steps };
-    world.run(&Command::Steps { task: leased.task.clone(), record })
+    let record = Record {
+        caller: leased.caller.clone(),
+        attempt: 1,
+        single: steps.len() == 1,
+        steps,
+    };
+    world.run(&Command::Steps {
+        task: leased.task.clone(),
+        record,
+    })
 }
 
 /// A model turn that asks for one refund of this amount, as step `sequence`.
@@ -88,15 +109,36 @@ fn turn(world: &mut World, leased: &Leased, sequence: u32, amount: u32) {
     let result = json(&format!(
         r#"{{"calls":[{{"tool":"delegate__refund_payout","arguments":{{"orderId":"5531","amount":{amount}}}}}],"usage":{{"inputTokens":5,"outputTokens":5}},"model":"scripted"}}"#
     ));
-    let ask = input(sequence, StepKind::Model, StepState::Started, "model:scripted", request.clone(), None);
+    let ask = input(
+        sequence,
+        StepKind::Model,
+        StepState::Started,
+        "model:scripted",
+        request.clone(),
+        None,
+    );
     send(world, leased, vec![ask]).unwrap();
-    let done = input(sequence, StepKind::Model, StepState::Completed, "model:scripted", request, Some(result));
+    let done = input(
+        sequence,
+        StepKind::Model,
+        StepState::Completed,
+        "model:scripted",
+        request,
+        Some(result),
+    );
     send(world, leased, vec![done]).unwrap();
 }
 
 fn delegation(sequence: u32, arguments: &str) -> StepInput {
     let request = Value::map([("arguments", json(arguments))]);
-    input(sequence, StepKind::Delegation, StepState::Started, "delegate:refund_payout", request, None)
+    input(
+        sequence,
+        StepKind::Delegation,
+        StepState::Started,
+        "delegate:refund_payout",
+        request,
+        None,
+    )
 }
 
 const ARGUMENTS: &str = r#"{"orderId":"5531","amount":89}"#;
@@ -105,7 +147,9 @@ fn delegated(world: &mut World) -> (Leased, InstanceId) {
     let leased = world.lease("agent");
     turn(world, &leased, 1, 89);
     let answer = send(world, &leased, vec![delegation(2, ARGUMENTS)]).unwrap();
-    let Answer::Steps { recorded, state, .. } = answer else { panic!("{answer:?}") };
+    let Answer::Steps { recorded, state, .. } = answer else {
+        panic!("{answer:?}")
+    };
     assert_eq!(state, TaskState::AwaitingChild);
     let child = recorded.steps[0].child.clone().unwrap();
     (leased, child)
@@ -120,12 +164,23 @@ fn a_delegation_runs_as_its_own_instance_and_gives_only_its_outputs_back() {
     assert!(world.file(&leased.task).task.lease.is_none());
     let parent = world.instance(&child).parent.clone().unwrap();
     assert_eq!((parent.instance, parent.node.as_str()), (World::root(), "triage"));
-    let Cause::Step { sequence, model, prompt_version, .. } = parent.cause else { panic!("a step started it") };
+    let Cause::Step {
+        sequence,
+        model,
+        prompt_version,
+        ..
+    } = parent.cause
+    else {
+        panic!("a step started it")
+    };
     assert_eq!((sequence, model.as_deref()), (2, Some("scripted")));
     assert_eq!(prompt_version.unwrap().len(), 12);
     assert_eq!(world.instance(&child).depth, 1);
 
-    world.complete("payments.payout", &[("payout_id", Value::from("P-55")), ("iban", Value::from("DE00"))]);
+    world.complete(
+        "payments.payout",
+        &[("payout_id", Value::from("P-55")), ("iban", Value::from("DE00"))],
+    );
     assert_eq!(world.instance(&child).status, Status::Completed);
     let again = world.lease("agent");
     assert_eq!(again.task, leased.task);
@@ -144,10 +199,26 @@ fn a_delegation_runs_as_its_own_instance_and_gives_only_its_outputs_back() {
 
 fn turn_without_calls(world: &mut World, leased: &Leased, sequence: u32) {
     let request = json(r#"{"base":1,"added":[]}"#);
-    let result = json(r#"{"text":"refunded","calls":[],"usage":{"inputTokens":1,"outputTokens":1},"model":"scripted"}"#);
-    let ask = input(sequence, StepKind::Model, StepState::Started, "model:scripted", request.clone(), None);
+    let result = json(
+        r#"{"text":"refunded","calls":[],"usage":{"inputTokens":1,"outputTokens":1},"model":"scripted"}"#,
+    );
+    let ask = input(
+        sequence,
+        StepKind::Model,
+        StepState::Started,
+        "model:scripted",
+        request.clone(),
+        None,
+    );
     send(world, leased, vec![ask]).unwrap();
-    let done = input(sequence, StepKind::Model, StepState::Completed, "model:scripted", request, Some(result));
+    let done = input(
+        sequence,
+        StepKind::Model,
+        StepState::Completed,
+        "model:scripted",
+        request,
+        Some(result),
+    );
     send(world, leased, vec![done]).unwrap();
 }
 
@@ -157,11 +228,21 @@ fn a_child_that_ended_otherwise_is_told_as_a_sentence() {
     let mut world = world(COMPLAINT);
     let leased = world.lease("agent");
     turn(&mut world, &leased, 1, 900);
-    send(&mut world, &leased, vec![delegation(2, r#"{"orderId":"5531","amount":900}"#)]).unwrap();
+    send(
+        &mut world,
+        &leased,
+        vec![delegation(2, r#"{"orderId":"5531","amount":900}"#)],
+    )
+    .unwrap();
     world.deliver();
     let step = world.file(&leased.task).step(1, 2).unwrap().clone();
     assert_eq!(step.state, StepState::Failed);
-    let result = world.tree.payloads.get(&step.result.unwrap().digest).unwrap().to_json();
+    let result = world
+        .tree
+        .payloads
+        .get(&step.result.unwrap().digest)
+        .unwrap()
+        .to_json();
     assert!(result.contains("The delegated process ended FAILED"), "{result}");
     assert!(result.contains("REFUND_DENIED"), "{result}");
     assert!(result.contains("it returned nothing"), "{result}");
@@ -177,7 +258,10 @@ fn a_delegation_that_does_not_fit_is_refused_and_records_nothing() {
     turn(&mut world, &leased, 1, 89);
     let refused = send(&mut world, &leased, vec![delegation(2, r#"{"orderId":"5531"}"#)]).unwrap_err();
     assert_eq!(refused.code, "DELEGATION_INPUT_INVALID");
-    assert_eq!((refused.reason.as_deref(), refused.argument.as_deref()), (Some("missing-param"), Some("amount")));
+    assert_eq!(
+        (refused.reason.as_deref(), refused.argument.as_deref()),
+        (Some("missing-param"), Some("amount"))
+    );
     assert!(refused.tool_error);
     let mut unbound = delegation(2, ARGUMENTS);
     unbound.tool_ref = "delegate:other".to_owned();
@@ -195,12 +279,25 @@ fn a_repeated_delegation_starts_no_second_child() {
     let (leased, child) = delegated(&mut world);
     for _ in 0..3 {
         let answer = send(&mut world, &leased, vec![delegation(2, ARGUMENTS)]).unwrap();
-        let Answer::Steps { recorded, .. } = answer else { panic!() };
+        let Answer::Steps { recorded, .. } = answer else {
+            panic!()
+        };
         assert_eq!(recorded.steps[0].child.as_ref(), Some(&child));
-        assert!(recorded.steps[0].arguments.is_none(), "no grant outside the live lease");
+        assert!(
+            recorded.steps[0].arguments.is_none(),
+            "no grant outside the live lease"
+        );
     }
-    let other = send(&mut world, &leased, vec![delegation(2, r#"{"orderId":"1","amount":1}"#)]).unwrap_err();
-    assert!(["LEASE_EXPIRED", "DIVERGENT_STEP"].contains(&other.code), "{other:?}");
+    let other = send(
+        &mut world,
+        &leased,
+        vec![delegation(2, r#"{"orderId":"1","amount":1}"#)],
+    )
+    .unwrap_err();
+    assert!(
+        ["LEASE_EXPIRED", "DIVERGENT_STEP"].contains(&other.code),
+        "{other:?}"
+    );
     assert_eq!(world.tree.instances.len(), 2);
     world.check();
 }
@@ -211,10 +308,18 @@ fn cancelling_the_parent_cancels_the_delegated_child() {
     let mut world = world(COMPLAINT);
     let (_, child) = delegated(&mut world);
     let payment = world.lease("payments.payout");
-    world.run(&Command::Cancel { instance: World::root(), reason: "withdrawn".to_owned() }).unwrap();
+    world
+        .run(&Command::Cancel {
+            instance: World::root(),
+            reason: "withdrawn".to_owned(),
+        })
+        .unwrap();
     world.deliver();
     assert_eq!(world.instance(&child).status, Status::Cancelled);
-    assert_eq!(world.run(&payment.complete(&[])).unwrap_err().kind, RejectionKind::Gone);
+    assert_eq!(
+        world.run(&payment.complete(&[])).unwrap_err().kind,
+        RejectionKind::Gone
+    );
     world.check();
 }
 
@@ -237,11 +342,27 @@ fn a_childs_result_after_the_cancel_is_ignored_and_recorded() {
     let mut world = world(COMPLAINT);
     let _ = delegated(&mut world);
     let payment = world.lease("payments.payout");
-    world.run(&payment.complete(&[("payout_id", Value::from("P-1"))])).unwrap();
-    world.run(&Command::Cancel { instance: World::root(), reason: "withdrawn".to_owned() }).unwrap();
+    world
+        .run(&payment.complete(&[("payout_id", Value::from("P-1"))]))
+        .unwrap();
+    world
+        .run(&Command::Cancel {
+            instance: World::root(),
+            reason: "withdrawn".to_owned(),
+        })
+        .unwrap();
     world.deliver();
     let last = world.history[&World::root()].last().unwrap();
-    assert!(matches!(last.1.first(), Some(Event::ChildResultIgnored { status: Status::Completed, .. })), "{last:?}");
+    assert!(
+        matches!(
+            last.1.first(),
+            Some(Event::ChildResultIgnored {
+                status: Status::Completed,
+                ..
+            })
+        ),
+        "{last:?}"
+    );
     assert_eq!(world.status(), Status::Cancelled);
     world.check();
 }
@@ -250,12 +371,28 @@ fn proposed(world: &mut World) -> (Leased, String, String) {
     let leased = world.lease("agent");
     turn(world, &leased, 1, 89);
     let answer = send(world, &leased, vec![delegation(2, ARGUMENTS)]).unwrap();
-    assert!(matches!(answer, Answer::Steps { state: TaskState::AwaitingApproval, .. }), "{answer:?}");
+    assert!(
+        matches!(
+            answer,
+            Answer::Steps {
+                state: TaskState::AwaitingApproval,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
     let human = world.humans.values().next().unwrap();
     (leased, human.id.clone(), human.digest.clone().unwrap())
 }
 
-fn decide(leased: &Leased, human: &str, who: (&str, &[&str]), approved: bool, comment: Option<&str>, digest: &str) -> Command {
+fn decide(
+    leased: &Leased,
+    human: &str,
+    who: (&str, &[&str]),
+    approved: bool,
+    comment: Option<&str>,
+    digest: &str,
+) -> Command {
     Command::Decide {
         human: human.to_owned(),
         task: leased.task.clone(),
@@ -272,18 +409,73 @@ fn an_approved_delegation_starts_in_the_deciding_transaction() {
     let mut world = world(&with_approval());
     let (leased, human, digest) = proposed(&mut world);
     assert_eq!(world.tree.instances.len(), 1, "no child exists yet");
-    let outsider = world.run(&decide(&leased, &human, ("eve", &["sales"]), true, None, &digest)).unwrap_err();
+    let outsider = world
+        .run(&decide(&leased, &human, ("eve", &["sales"]), true, None, &digest))
+        .unwrap_err();
     assert_eq!(outsider.kind, RejectionKind::Forbidden);
-    let stale = world.run(&decide(&leased, &human, ("alice", &["finance"]), true, None, "0000")).unwrap_err();
+    let stale = world
+        .run(&decide(
+            &leased,
+            &human,
+            ("alice", &["finance"]),
+            true,
+            None,
+            "0000",
+        ))
+        .unwrap_err();
     assert_eq!(stale.code, "APPROVAL_CHANGED");
-    let answer = world.run(&decide(&leased, &human, ("alice", &["finance"]), true, None, &digest)).unwrap();
-    let Answer::Decided { child: Some(child) } = answer else { panic!("{answer:?}") };
+    let answer = world
+        .run(&decide(
+            &leased,
+            &human,
+            ("alice", &["finance"]),
+            true,
+            None,
+            &digest,
+        ))
+        .unwrap();
+    let Answer::Decided { child: Some(child) } = answer else {
+        panic!("{answer:?}")
+    };
     assert_eq!(world.instance(&child).status, Status::Running);
-    let second = world.run(&decide(&leased, &human, ("bob", &["finance"]), true, None, &digest)).unwrap_err();
+    let second = world
+        .run(&decide(
+            &leased,
+            &human,
+            ("bob", &["finance"]),
+            true,
+            None,
+            &digest,
+        ))
+        .unwrap_err();
     assert_eq!(second.code, "ALREADY_DECIDED");
-    let again = world.run(&decide(&leased, &human, ("alice", &["finance"]), true, None, &digest)).unwrap();
-    assert_eq!(again, Answer::Decided { child: Some(child.clone()) }, "her own decision, whose answer was lost");
-    let changed = world.run(&decide(&leased, &human, ("alice", &["finance"]), false, Some("no"), &digest)).unwrap_err();
+    let again = world
+        .run(&decide(
+            &leased,
+            &human,
+            ("alice", &["finance"]),
+            true,
+            None,
+            &digest,
+        ))
+        .unwrap();
+    assert_eq!(
+        again,
+        Answer::Decided {
+            child: Some(child.clone())
+        },
+        "her own decision, whose answer was lost"
+    );
+    let changed = world
+        .run(&decide(
+            &leased,
+            &human,
+            ("alice", &["finance"]),
+            false,
+            Some("no"),
+            &digest,
+        ))
+        .unwrap_err();
     assert_eq!(changed.code, "ALREADY_DECIDED");
     assert_eq!(world.tree.instances.len(), 2);
     world.complete("payments.payout", &[("payout_id", Value::from("P-9"))]);
@@ -296,11 +488,32 @@ fn an_approved_delegation_starts_in_the_deciding_transaction() {
 fn a_rejection_needs_a_comment_and_opens_the_task() {
     let mut world = world(&with_approval());
     let (leased, human, digest) = proposed(&mut world);
-    let bare = world.run(&decide(&leased, &human, ("alice", &["finance"]), false, None, &digest)).unwrap_err();
+    let bare = world
+        .run(&decide(
+            &leased,
+            &human,
+            ("alice", &["finance"]),
+            false,
+            None,
+            &digest,
+        ))
+        .unwrap_err();
     assert_eq!(bare.code, "COMMENT_REQUIRED");
-    world.run(&decide(&leased, &human, ("alice", &["finance"]), false, Some("ask again"), &digest)).unwrap();
+    world
+        .run(&decide(
+            &leased,
+            &human,
+            ("alice", &["finance"]),
+            false,
+            Some("ask again"),
+            &digest,
+        ))
+        .unwrap();
     let step = world.file(&leased.task).step(1, 2).unwrap();
-    assert_eq!((step.state, step.comment.as_deref()), (StepState::Rejected, Some("ask again")));
+    assert_eq!(
+        (step.state, step.comment.as_deref()),
+        (StepState::Rejected, Some("ask again"))
+    );
     assert_eq!(world.open("agent").len(), 1);
     assert_eq!(world.tree.instances.len(), 1);
     world.check();
@@ -311,8 +524,22 @@ fn a_rejection_needs_a_comment_and_opens_the_task() {
 fn a_decision_after_the_cancel_is_gone() {
     let mut world = world(&with_approval());
     let (leased, human, digest) = proposed(&mut world);
-    world.run(&Command::Cancel { instance: World::root(), reason: "withdrawn".to_owned() }).unwrap();
-    let late = world.run(&decide(&leased, &human, ("alice", &["finance"]), true, None, &digest)).unwrap_err();
+    world
+        .run(&Command::Cancel {
+            instance: World::root(),
+            reason: "withdrawn".to_owned(),
+        })
+        .unwrap();
+    let late = world
+        .run(&decide(
+            &leased,
+            &human,
+            ("alice", &["finance"]),
+            true,
+            None,
+            &digest,
+        ))
+        .unwrap_err();
     assert_eq!(late.kind, RejectionKind::Gone);
     assert!(world.humans.is_empty());
     world.check();
@@ -328,17 +555,43 @@ fn the_excess_of_concurrent_delegations_waits_for_a_place() {
     let result = json(
         r#"{"calls":[{"tool":"delegate__refund_payout","arguments":{"orderId":"a","amount":1}},{"tool":"delegate__refund_payout","arguments":{"orderId":"b","amount":2}}],"usage":{"inputTokens":1,"outputTokens":1},"model":"scripted"}"#,
     );
-    let ask = input(1, StepKind::Model, StepState::Started, "model:scripted", request.clone(), None);
+    let ask = input(
+        1,
+        StepKind::Model,
+        StepState::Started,
+        "model:scripted",
+        request.clone(),
+        None,
+    );
     send(&mut world, &leased, vec![ask]).unwrap();
-    let done = input(1, StepKind::Model, StepState::Completed, "model:scripted", request, Some(result));
+    let done = input(
+        1,
+        StepKind::Model,
+        StepState::Completed,
+        "model:scripted",
+        request,
+        Some(result),
+    );
     send(&mut world, &leased, vec![done]).unwrap();
-    let both = vec![delegation(2, r#"{"orderId":"a","amount":1}"#), delegation(3, r#"{"orderId":"b","amount":2}"#)];
+    let both = vec![
+        delegation(2, r#"{"orderId":"a","amount":1}"#),
+        delegation(3, r#"{"orderId":"b","amount":2}"#),
+    ];
     let answer = send(&mut world, &leased, both).unwrap();
-    let Answer::Steps { recorded, .. } = answer else { panic!() };
-    assert_eq!(recorded.steps.iter().map(|step| step.queued).collect::<Vec<_>>(), [false, true]);
+    let Answer::Steps { recorded, .. } = answer else {
+        panic!()
+    };
+    assert_eq!(
+        recorded.steps.iter().map(|step| step.queued).collect::<Vec<_>>(),
+        [false, true]
+    );
     assert_eq!(world.tree.instances.len(), 2);
     world.complete("payments.payout", &[("payout_id", Value::from("P-1"))]);
-    assert_eq!(world.tree.instances.len(), 3, "the queued one started with the settling commit");
+    assert_eq!(
+        world.tree.instances.len(),
+        3,
+        "the queued one started with the settling commit"
+    );
     assert!(world.open("agent").is_empty());
     world.complete("payments.payout", &[("payout_id", Value::from("P-2"))]);
     assert_eq!(world.open("agent").len(), 1);

@@ -39,15 +39,27 @@ fn wide(key: &str, called: &str, times: u32) -> String {
 /// 1 + 12 + 12 × 20 instances.
 fn large() -> World {
     let (mid, top) = (wide("mid", "leaf", 20), wide("top", "mid", 12));
-    World::new(&[("leaf.process.yaml", LEAF), ("mid.process.yaml", &mid), ("top.process.yaml", &top)])
+    World::new(&[
+        ("leaf.process.yaml", LEAF),
+        ("mid.process.yaml", &mid),
+        ("top.process.yaml", &top),
+    ])
 }
 
 fn cancel(instance: &InstanceId) -> Command {
-    Command::Cancel { instance: instance.clone(), reason: "enough".to_owned() }
+    Command::Cancel {
+        instance: instance.clone(),
+        reason: "enough".to_owned(),
+    }
 }
 
 fn over(world: &World) -> usize {
-    world.tree.instances.values().filter(|instance| instance.is_over()).count()
+    world
+        .tree
+        .instances
+        .values()
+        .filter(|instance| instance.is_over())
+        .count()
 }
 
 /// How many instances each command ended.
@@ -55,7 +67,10 @@ fn ends(world: &World) -> BTreeMap<u32, usize> {
     let mut ends = BTreeMap::new();
     for (id, rows) in &world.history {
         for (number, (_, events)) in world.commands[id].iter().zip(rows) {
-            let ended = events.iter().filter(|event| matches!(event, Event::InstanceEnded { .. })).count();
+            let ended = events
+                .iter()
+                .filter(|event| matches!(event, Event::InstanceEnded { .. }))
+                .count();
             *ends.entry(*number).or_insert(0) += ended;
         }
     }
@@ -63,7 +78,9 @@ fn ends(world: &World) -> BTreeMap<u32, usize> {
 }
 
 fn deliver_one(world: &mut World) -> bool {
-    let Some(mail) = world.mail.pop_front() else { return false };
+    let Some(mail) = world.mail.pop_front() else {
+        return false;
+    };
     let command = match mail {
         Mail::ChildDone { child } => Command::ChildDone { child },
         Mail::Continue { instance } => Command::Continue { instance },
@@ -75,18 +92,39 @@ fn deliver_one(world: &mut World) -> bool {
 /// Everything that a worker could say is answered with 410.
 fn is_refused(world: &mut World, leased: &Leased) {
     let (task, caller) = (leased.task.clone(), leased.caller.clone());
-    let error = BusinessError { code: "ODD".to_owned(), message: None, variables: BTreeMap::new() };
+    let error = BusinessError {
+        code: "ODD".to_owned(),
+        message: None,
+        variables: BTreeMap::new(),
+    };
     let calls = [
         leased.complete(&[]),
         leased.fail("no"),
-        Command::Error { task: task.clone(), caller: caller.clone(), error },
-        Command::Heartbeat { task: task.clone(), caller: caller.clone(), duration_ms: 1_000 },
-        Command::Release { task: task.clone(), caller: caller.clone(), after_ms: None, reason: None },
+        Command::Error {
+            task: task.clone(),
+            caller: caller.clone(),
+            error,
+        },
+        Command::Heartbeat {
+            task: task.clone(),
+            caller: caller.clone(),
+            duration_ms: 1_000,
+        },
+        Command::Release {
+            task: task.clone(),
+            caller: caller.clone(),
+            after_ms: None,
+            reason: None,
+        },
         Command::Park { task, caller },
     ];
     for call in calls {
         let refused = world.run(&call).unwrap_err();
-        assert_eq!((refused.kind, refused.code), (RejectionKind::Gone, "WORK_RETIRED"), "{call:?}");
+        assert_eq!(
+            (refused.kind, refused.code),
+            (RejectionKind::Gone, "WORK_RETIRED"),
+            "{call:?}"
+        );
     }
 }
 
@@ -95,10 +133,19 @@ fn two_hundred_instances_end_in_the_commit_of_the_cancel_and_the_rest_follows() 
     let mut world = large();
     world.start("top", &[]);
     assert_eq!(world.tree.instances.len(), 253);
-    let leased: Vec<Leased> =
-        world.open("leaf").iter().step_by(40).map(|task| world.lease_task(task)).collect();
+    let leased: Vec<Leased> = world
+        .open("leaf")
+        .iter()
+        .step_by(40)
+        .map(|task| world.lease_task(task))
+        .collect();
     let answer = world.run(&cancel(&World::root())).unwrap();
-    assert_eq!(answer, Answer::Ended { status: Status::Cancelling });
+    assert_eq!(
+        answer,
+        Answer::Ended {
+            status: Status::Cancelling
+        }
+    );
     assert_eq!(over(&world), 200);
     world.check();
     for leased in &leased {
@@ -106,18 +153,31 @@ fn two_hundred_instances_end_in_the_commit_of_the_cancel_and_the_rest_follows() 
     }
     let timer = world.timers.keys().next().unwrap().clone();
     world.timers.remove(&timer);
-    assert_eq!(world.run(&Command::FireTimer { timer }).unwrap(), Answer::Nothing, "no token moves");
+    assert_eq!(
+        world.run(&Command::FireTimer { timer }).unwrap(),
+        Answer::Nothing,
+        "no token moves"
+    );
     let again = world.run(&cancel(&World::root())).unwrap();
     assert!(matches!(again, Answer::Ended { .. }), "it may be repeated");
     while deliver_one(&mut world) {
         world.check();
     }
     assert_eq!((over(&world), world.status()), (253, Status::Cancelled));
-    assert!(ends(&world).values().all(|ended| *ended <= 200), "{:?}", ends(&world));
+    assert!(
+        ends(&world).values().all(|ended| *ended <= 200),
+        "{:?}",
+        ends(&world)
+    );
     assert!(world.timers.is_empty() && world.open("leaf").is_empty());
     assert!(world.instance(&World::root()).reason.as_deref() == Some("enough"));
     let done = world.run(&cancel(&World::root())).unwrap();
-    assert_eq!(done, Answer::Ended { status: Status::Cancelled });
+    assert_eq!(
+        done,
+        Answer::Ended {
+            status: Status::Cancelled
+        }
+    );
     world.check();
 }
 
@@ -133,10 +193,21 @@ fn a_child_that_its_parent_cancelled_is_recorded_as_ended() {
         assert_eq!(world.status(), Status::Cancelled);
         for (id, instance) in &world.tree.instances {
             let told: Vec<&Event> = world.history[id].iter().flat_map(|(_, events)| events).collect();
-            let ended = told.iter().filter(|event| matches!(event, Event::ChildEnded { .. })).count();
-            let started = told.iter().filter(|event| matches!(event, Event::ChildStarted { .. })).count();
+            let ended = told
+                .iter()
+                .filter(|event| matches!(event, Event::ChildEnded { .. }))
+                .count();
+            let started = told
+                .iter()
+                .filter(|event| matches!(event, Event::ChildStarted { .. }))
+                .count();
             assert_eq!(ended, started, "{id}");
-            assert!(!told.iter().any(|event| matches!(event, Event::ChildResultIgnored { .. })), "{id}");
+            assert!(
+                !told
+                    .iter()
+                    .any(|event| matches!(event, Event::ChildResultIgnored { .. })),
+                "{id}"
+            );
             assert!(instance.children.is_empty(), "{id}");
         }
     }
@@ -154,14 +225,23 @@ flow:
     - { id: done, type: end }
 ";
     let mid = wide("mid", "leaf", 5);
-    let files = [("leaf.process.yaml", LEAF), ("mid.process.yaml", mid.as_str()), ("parent.process.yaml", parent)];
+    let files = [
+        ("leaf.process.yaml", LEAF),
+        ("mid.process.yaml", mid.as_str()),
+        ("parent.process.yaml", parent),
+    ];
     let mut world = World::new(&files);
     world.ends = 1;
     world.start("parent", &[]);
     let leaf = world.open("leaf").pop().unwrap();
     let leased = world.lease_task(&leaf);
     world.now += 60 * 60 * 1_000;
-    let timer = world.timers.iter().find(|(_, due)| **due <= world.now).map(|(id, _)| id.clone()).unwrap();
+    let timer = world
+        .timers
+        .iter()
+        .find(|(_, due)| **due <= world.now)
+        .map(|(id, _)| id.clone())
+        .unwrap();
     world.timers.remove(&timer);
     world.run(&Command::FireTimer { timer }).unwrap();
     assert_eq!(world.open("late").len(), 1, "in the same commit");
@@ -169,12 +249,19 @@ flow:
     let late = world.lease("late");
     world.run(&late.complete(&[])).unwrap();
     assert_eq!(world.status(), Status::Running, "something below it still ends");
-    assert_eq!(world.run(&leased.complete(&[])).unwrap_err().kind, RejectionKind::Gone);
+    assert_eq!(
+        world.run(&leased.complete(&[])).unwrap_err().kind,
+        RejectionKind::Gone
+    );
     while deliver_one(&mut world) {
         world.check();
     }
     assert_eq!(world.status(), Status::Completed);
-    assert!(ends(&world).values().all(|ended| *ended <= 1), "{:?}", ends(&world));
+    assert!(
+        ends(&world).values().all(|ended| *ended <= 1),
+        "{:?}",
+        ends(&world)
+    );
     world.check();
 }
 
@@ -192,13 +279,27 @@ flow:
     - { id: done, type: end }
 ";
     let mid = wide("mid", "leaf", 5);
-    let files = [("leaf.process.yaml", LEAF), ("mid.process.yaml", mid.as_str()), ("parent.process.yaml", parent)];
+    let files = [
+        ("leaf.process.yaml", LEAF),
+        ("mid.process.yaml", mid.as_str()),
+        ("parent.process.yaml", parent),
+    ];
     let mut world = World::new(&files);
     world.ends = 2;
     world.start("parent", &[]);
     let leased = world.lease("work");
-    let error = BusinessError { code: "NO".to_owned(), message: None, variables: BTreeMap::new() };
-    world.run(&Command::Error { task: leased.task, caller: leased.caller, error }).unwrap();
+    let error = BusinessError {
+        code: "NO".to_owned(),
+        message: None,
+        variables: BTreeMap::new(),
+    };
+    world
+        .run(&Command::Error {
+            task: leased.task,
+            caller: leased.caller,
+            error,
+        })
+        .unwrap();
     assert_eq!(world.status(), Status::Cancelling);
     world.run(&cancel(&World::root())).unwrap();
     world.deliver();
@@ -227,13 +328,24 @@ fn the_incident_of_a_durable_command_is_the_instances_own() {
     let mut world = World::new(&[("leaf.process.yaml", LEAF)]);
     world.start("leaf", &[]);
     let held = Held::Mailbox("CONTINUE:1".to_owned());
-    let give_up = Command::GiveUp { instance: World::root(), held: held.clone(), message: "no".to_owned() };
+    let give_up = Command::GiveUp {
+        instance: World::root(),
+        held: held.clone(),
+        message: "no".to_owned(),
+    };
     world.run(&give_up).unwrap();
     let target = first_incident(&world);
     assert_eq!(world.incidents[&target.id].held, Some(held));
     assert_eq!(world.instance(&World::root()).incidents.len(), 1);
-    world.run(&Command::RetryIncident { target: target.clone() }).unwrap();
-    assert_eq!(world.run(&Command::RetryIncident { target }).unwrap_err().code, "INCIDENT_CLOSED");
+    world
+        .run(&Command::RetryIncident {
+            target: target.clone(),
+        })
+        .unwrap();
+    assert_eq!(
+        world.run(&Command::RetryIncident { target }).unwrap_err().code,
+        "INCIDENT_CLOSED"
+    );
     assert!(world.instance(&World::root()).incidents.is_empty());
     world.run(&give_up).unwrap();
     world.run(&cancel(&World::root())).unwrap();

@@ -39,7 +39,12 @@ fn run(nodes: &str, order: &[u32]) -> World {
         world.deliver();
         world.check();
     }
-    assert_eq!(world.status(), Status::Completed, "{:#?}", world.instance(&World::root()).tokens);
+    assert_eq!(
+        world.status(),
+        Status::Completed,
+        "{:#?}",
+        world.instance(&World::root()).tokens
+    );
     world
 }
 
@@ -108,10 +113,18 @@ fn write(kinds: &[Kind]) -> String {
         let place = place as u32;
         let to = |far: &u32| {
             let at = place + 1 + far;
-            if at < count { format!("n{at}") } else { "done".to_owned() }
+            if at < count {
+                format!("n{at}")
+            } else {
+                "done".to_owned()
+            }
         };
         let _ = match kind {
-            Kind::Task(a) => writeln!(nodes, "    - {{ id: n{place}, type: engine-task, service: work, next: {} }}", to(a)),
+            Kind::Task(a) => writeln!(
+                nodes,
+                "    - {{ id: n{place}, type: engine-task, service: work, next: {} }}",
+                to(a)
+            ),
             Kind::TaskWithTimeout(a, b) => writeln!(
                 nodes,
                 "    - {{ id: n{place}, type: engine-task, service: work, on_timeout: {{ after: 1h, then: {} }}, next: {} }}",
@@ -130,12 +143,24 @@ fn write(kinds: &[Kind]) -> String {
                 branches.sort();
                 branches.dedup();
                 if branches.len() < 2 {
-                    writeln!(nodes, "    - {{ id: n{place}, type: engine-task, service: work, next: {} }}", branches[0])
+                    writeln!(
+                        nodes,
+                        "    - {{ id: n{place}, type: engine-task, service: work, next: {} }}",
+                        branches[0]
+                    )
                 } else {
-                    writeln!(nodes, "    - {{ id: n{place}, type: parallel, branches: [{}] }}", branches.join(", "))
+                    writeln!(
+                        nodes,
+                        "    - {{ id: n{place}, type: parallel, branches: [{}] }}",
+                        branches.join(", ")
+                    )
                 }
             }
-            Kind::Join(a) => writeln!(nodes, "    - {{ id: n{place}, type: parallel, join: all, next: {} }}", to(a)),
+            Kind::Join(a) => writeln!(
+                nodes,
+                "    - {{ id: n{place}, type: parallel, join: all, next: {} }}",
+                to(a)
+            ),
         };
     }
     nodes + "    - { id: done, type: end }\n"

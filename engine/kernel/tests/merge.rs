@@ -205,7 +205,10 @@ fn a_command_asks_for_all_its_payloads_at_once() {
     let names: Vec<String> = (0..30).map(|n| format!("v{n}")).collect();
     let sum = names.join(" + ");
     let inputs: String = names.iter().map(|name| format!("{name}: {name}, ")).collect();
-    let outputs: String = names.iter().map(|name| format!("{name}: {{ type: string }}, ")).collect();
+    let outputs: String = names
+        .iter()
+        .map(|name| format!("{name}: {{ type: string }}, "))
+        .collect();
     let yaml = format!(
         "
 metadata: {{ key: p, variables: {{}}, outputs: {{ {outputs} }} }}
@@ -226,7 +229,11 @@ flow:
         let leased = world.lease(topic);
         let sent: &[(&str, Value)] = if topic == "begin" { &large } else { &[] };
         world.run(&leased.complete(sent)).unwrap();
-        assert!(world.loads - before <= 2, "{topic}: {} loads", world.loads - before);
+        assert!(
+            world.loads - before <= 2,
+            "{topic}: {} loads",
+            world.loads - before
+        );
     }
     assert_eq!(world.status(), legation_kernel::instance::Status::Completed);
     world.check();

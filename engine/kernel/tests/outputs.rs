@@ -323,7 +323,9 @@ flow:
         .run(&leased.answer(unsure("x".repeat(1024 * 1024)), None))
         .unwrap_err();
     assert_eq!(refused.code, "VARIABLE_TOO_LARGE");
-    world.run(&leased.answer(unsure("short".to_owned()), None)).unwrap();
+    world
+        .run(&leased.answer(unsure("short".to_owned()), None))
+        .unwrap();
     world.complete("review", &[]);
     assert_eq!(world.status(), Status::Completed);
     world.check();

@@ -17,7 +17,10 @@ use support::World;
 #[derive(Clone, Debug)]
 enum Block {
     /// An external task, perhaps with a timeout that goes the same way.
-    Task { timeout: bool, catches: bool },
+    Task {
+        timeout: bool,
+        catches: bool,
+    },
     Decision,
     Timer,
     /// An exclusive choice over the input.
@@ -50,15 +53,28 @@ fn blocks(depth: u32) -> BoxedStrategy<Vec<Block>> {
 
 /// Writes blocks as nodes that go on to `next`; answers the id of the first node.
 fn write(out: &mut String, count: &mut u32, blocks: &[Block], next: &str) -> String {
-    let Some((first, rest)) = blocks.split_first() else { return next.to_owned() };
+    let Some((first, rest)) = blocks.split_first() else {
+        return next.to_owned();
+    };
     let next = write(out, count, rest, next);
     *count += 1;
     let id = format!("n{count}");
     match first {
         Block::Task { timeout, catches } => {
-            let timeout = if *timeout { format!(", on_timeout: {{ after: 5s, then: {next} }}") } else { String::new() };
-            let catches = if *catches { format!(", on_error: {next}") } else { String::new() };
-            let _ = writeln!(out, "    - {{ id: {id}, type: engine-task, service: work{timeout}{catches}, next: {next} }}");
+            let timeout = if *timeout {
+                format!(", on_timeout: {{ after: 5s, then: {next} }}")
+            } else {
+                String::new()
+            };
+            let catches = if *catches {
+                format!(", on_error: {next}")
+            } else {
+                String::new()
+            };
+            let _ = writeln!(
+                out,
+                "    - {{ id: {id}, type: engine-task, service: work{timeout}{catches}, next: {next} }}"
+            );
         }
         Block::Decision => {
             let _ = writeln!(
@@ -70,31 +86,54 @@ fn write(out: &mut String, count: &mut u32, blocks: &[Block], next: &str) -> Str
             let _ = writeln!(out, "    - {{ id: {id}, type: timer, after: 3s, next: {next} }}");
         }
         Block::Human => {
-            let _ = writeln!(out, "    - {{ id: {id}, type: human, candidates: {{ groups: [staff] }}, next: {next} }}");
+            let _ = writeln!(
+                out,
+                "    - {{ id: {id}, type: human, candidates: {{ groups: [staff] }}, next: {next} }}"
+            );
         }
         Block::Call => {
-            let _ = writeln!(out, "    - {{ id: {id}, type: call-process, process: child, inputs: {{ amount: amount }}, on_error: {next}, next: {next} }}");
+            let _ = writeln!(
+                out,
+                "    - {{ id: {id}, type: call-process, process: child, inputs: {{ amount: amount }}, on_error: {next}, next: {next} }}"
+            );
         }
         Block::Choice(a, b) => {
             let a = write(out, count, a, &next);
             let b = write(out, count, b, &next);
-            let _ = writeln!(out, "    - {{ id: {id}, type: exclusive, rules: [ {{ if: amount > 5, then: {a} }}, {{ else: {b} }} ] }}");
+            let _ = writeln!(
+                out,
+                "    - {{ id: {id}, type: exclusive, rules: [ {{ if: amount > 5, then: {a} }}, {{ else: {b} }} ] }}"
+            );
         }
         Block::Parallel(branches) => {
             let join = format!("{id}_join");
             let mut ids = Vec::new();
             for (place, (branch, ends)) in branches.iter().enumerate() {
                 // The first branch always comes to the join, so there is one to fire.
-                let target = if *ends && place > 0 { "stop".to_owned() } else { join.clone() };
+                let target = if *ends && place > 0 {
+                    "stop".to_owned()
+                } else {
+                    join.clone()
+                };
                 let first = write(out, count, branch, &target);
                 // A branch needs a node of its own: a fork must not name the join twice.
                 *count += 1;
                 let head = format!("n{count}");
-                let _ = writeln!(out, "    - {{ id: {head}, type: decision, rules: [ {{ otherwise: {{ {head}_x: 1 }} }} ], next: {first} }}");
+                let _ = writeln!(
+                    out,
+                    "    - {{ id: {head}, type: decision, rules: [ {{ otherwise: {{ {head}_x: 1 }} }} ], next: {first} }}"
+                );
                 ids.push(head);
             }
-            let _ = writeln!(out, "    - {{ id: {id}, type: parallel, branches: [{}] }}", ids.join(", "));
-            let _ = writeln!(out, "    - {{ id: {join}, type: parallel, join: all, next: {next} }}");
+            let _ = writeln!(
+                out,
+                "    - {{ id: {id}, type: parallel, branches: [{}] }}",
+                ids.join(", ")
+            );
+            let _ = writeln!(
+                out,
+                "    - {{ id: {join}, type: parallel, join: all, next: {next} }}"
+            );
         }
     }
     id
@@ -122,7 +161,10 @@ fn process(blocks: &[Block]) -> String {
 fn step(world: &mut World, choice: u32) -> bool {
     let open = world.open("work");
     let humans: Vec<String> = world.humans.keys().cloned().collect();
-    let options = open.len() + humans.len() + usize::from(!world.timers.is_empty()) + usize::from(!world.mail.is_empty());
+    let options = open.len()
+        + humans.len()
+        + usize::from(!world.timers.is_empty())
+        + usize::from(!world.mail.is_empty());
     if options == 0 {
         // Perhaps only a back-off holds things up.
         world.pass(400_000);
@@ -139,7 +181,11 @@ fn step(world: &mut World, choice: u32) -> bool {
                     message: None,
                     variables: Default::default(),
                 };
-                Command::Error { task: leased.task.clone(), caller: leased.caller.clone(), error }
+                Command::Error {
+                    task: leased.task.clone(),
+                    caller: leased.caller.clone(),
+                    error,
+                }
             }
             _ => leased.complete(&[("receipt", Value::from("done"))]),
         };
@@ -169,7 +215,9 @@ fn step(world: &mut World, choice: u32) -> bool {
 
 /// Retries whatever is held, so that every run can end.
 fn unblock(world: &mut World) -> bool {
-    let Some(incident) = world.incidents.values().next().cloned() else { return false };
+    let Some(incident) = world.incidents.values().next().cloned() else {
+        return false;
+    };
     let target = legation_kernel::commands::IncidentTarget {
         id: incident.id,
         instance: incident.instance,
@@ -189,7 +237,12 @@ fn run(yaml: &str, amount: u32, choices: &[u32], budget: u32, cancel_at: Option<
     world.start("p", &[("amount", Value::from(i64::from(amount)))]);
     for (place, choice) in choices.iter().enumerate() {
         if cancel_at == Some(place) && !world.status().is_over() {
-            world.run(&Command::Cancel { instance: World::root(), reason: "random".to_owned() }).unwrap();
+            world
+                .run(&Command::Cancel {
+                    instance: World::root(),
+                    reason: "random".to_owned(),
+                })
+                .unwrap();
             world.deliver();
         }
         if world.status().is_over() {
@@ -206,11 +259,26 @@ fn run(yaml: &str, amount: u32, choices: &[u32], budget: u32, cancel_at: Option<
 /// What must not depend on how a run was cut into commands.
 fn essence(world: &World) -> Vec<String> {
     let tell = |instance: &Instance| {
-        let tokens: Vec<String> = instance.tokens.values().map(|token| format!("{}:{:?}", token.node, matches!(token.state, TokenState::Waiting(_)))).collect();
+        let tokens: Vec<String> = instance
+            .tokens
+            .values()
+            .map(|token| {
+                format!(
+                    "{}:{:?}",
+                    token.node,
+                    matches!(token.state, TokenState::Waiting(_))
+                )
+            })
+            .collect();
         let names: Vec<&String> = instance.variables().keys().collect();
         format!("{} {:?} {tokens:?} {names:?}", instance.id, instance.status)
     };
-    let mut told: Vec<String> = world.tree.instances.values().map(|instance| tell(instance)).collect();
+    let mut told: Vec<String> = world
+        .tree
+        .instances
+        .values()
+        .map(|instance| tell(instance))
+        .collect();
     told.sort();
     told
 }

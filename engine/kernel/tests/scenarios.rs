@@ -43,9 +43,17 @@ fn a_token_goes_through_tasks_and_a_gateway_to_the_end() {
 fn a_start_names_what_is_missing_before_what_is_mistyped() {
     let mut world = World::new(&[("order.process.yaml", ORDER)]);
     let missing = world.try_start("order", &[]).unwrap_err();
-    assert_eq!((missing.code, missing.reason.as_deref()), ("INPUT_INVALID", Some("missing-param")));
-    let mistyped = world.try_start("order", &[("amount", Value::from("ten"))]).unwrap_err();
-    assert_eq!((mistyped.reason.as_deref(), mistyped.argument.as_deref()), (Some("invalid-param"), Some("amount")));
+    assert_eq!(
+        (missing.code, missing.reason.as_deref()),
+        ("INPUT_INVALID", Some("missing-param"))
+    );
+    let mistyped = world
+        .try_start("order", &[("amount", Value::from("ten"))])
+        .unwrap_err();
+    assert_eq!(
+        (mistyped.reason.as_deref(), mistyped.argument.as_deref()),
+        (Some("invalid-param"), Some("amount"))
+    );
     assert!(world.tree.instances.is_empty());
 }
 
@@ -59,9 +67,17 @@ fn a_repeated_complete_gets_the_same_answer_and_a_stale_lease_nothing() {
     let stale = world.run(&first.complete(&[])).unwrap_err();
     assert_eq!(stale.kind, RejectionKind::Conflict);
     let answer = world.run(&second.complete(&[])).unwrap();
-    assert!(matches!(answer, Answer::Closed { state: TaskState::Completed, .. }));
+    assert!(matches!(
+        answer,
+        Answer::Closed {
+            state: TaskState::Completed,
+            ..
+        }
+    ));
     assert_eq!(world.run(&second.complete(&[])).unwrap(), answer);
-    let gone = world.run(&second.complete(&[("other", Value::from(1_i64))])).unwrap_err();
+    let gone = world
+        .run(&second.complete(&[("other", Value::from(1_i64))]))
+        .unwrap_err();
     assert_eq!((gone.kind, gone.code), (RejectionKind::Gone, "WORK_RETIRED"));
     assert_eq!(world.open("small").len(), 1);
     world.check();
@@ -72,9 +88,13 @@ fn a_locked_input_is_not_written_and_the_lease_stands() {
     let mut world = World::new(&[("order.process.yaml", ORDER)]);
     world.start("order", &[("amount", number("5"))]);
     let leased = world.lease("pay");
-    let refused = world.run(&leased.complete(&[("amount", number("6"))])).unwrap_err();
+    let refused = world
+        .run(&leased.complete(&[("amount", number("6"))]))
+        .unwrap_err();
     assert_eq!(refused.code, "VARIABLE_LOCKED");
-    let refused = world.run(&leased.complete(&[("no name", number("6"))])).unwrap_err();
+    let refused = world
+        .run(&leased.complete(&[("no name", number("6"))]))
+        .unwrap_err();
     assert_eq!(refused.code, "VARIABLE_NAME");
     world.run(&leased.complete(&[("amount", number("5.0"))])).unwrap();
     world.check();
@@ -86,13 +106,36 @@ fn failures_back_off_then_open_an_incident_that_a_retry_ends() {
     world.start("order", &[("amount", number("5"))]);
     let leased = world.lease("pay");
     let answer = world.run(&leased.fail("card machine is down")).unwrap();
-    assert!(matches!(answer, Answer::Closed { state: TaskState::Open, attempt: 2, .. }), "{answer:?}");
-    assert_eq!(world.run(&leased.fail("card machine is down")).unwrap(), answer, "a repeat counts once");
+    assert!(
+        matches!(
+            answer,
+            Answer::Closed {
+                state: TaskState::Open,
+                attempt: 2,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
+    assert_eq!(
+        world.run(&leased.fail("card machine is down")).unwrap(),
+        answer,
+        "a repeat counts once"
+    );
     assert!(world.open("pay").is_empty(), "the back-off holds it");
     world.now += 1_000;
     let leased = world.lease("pay");
     let answer = world.run(&leased.fail("still down")).unwrap();
-    assert!(matches!(answer, Answer::Closed { state: TaskState::Incident, .. }), "{answer:?}");
+    assert!(
+        matches!(
+            answer,
+            Answer::Closed {
+                state: TaskState::Incident,
+                ..
+            }
+        ),
+        "{answer:?}"
+    );
     let incident = world.incidents.values().next().unwrap().clone();
     assert_eq!(incident.code, "WORK_FAILED");
     let target = legation_kernel::commands::IncidentTarget {
@@ -103,8 +146,15 @@ fn failures_back_off_then_open_an_incident_that_a_retry_ends() {
         sequence: None,
         notice: false,
     };
-    world.run(&Command::RetryIncident { target: target.clone() }).unwrap();
-    assert_eq!(world.run(&Command::RetryIncident { target }).unwrap_err().code, "INCIDENT_CLOSED");
+    world
+        .run(&Command::RetryIncident {
+            target: target.clone(),
+        })
+        .unwrap();
+    assert_eq!(
+        world.run(&Command::RetryIncident { target }).unwrap_err().code,
+        "INCIDENT_CLOSED"
+    );
     assert!(world.incidents.is_empty());
     world.complete("pay", &[]);
     world.complete("small", &[]);
@@ -129,10 +179,17 @@ flow:
         message: None,
         variables: [("left".to_owned(), number("0"))].into(),
     };
-    let command = Command::Error { task: leased.task.clone(), caller: leased.caller.clone(), error };
+    let command = Command::Error {
+        task: leased.task.clone(),
+        caller: leased.caller.clone(),
+        error,
+    };
     let answer = world.run(&command).unwrap();
     assert_eq!(world.run(&command).unwrap(), answer);
-    assert_eq!(world.variable("work_it_error_code"), Some(Value::from("NO_STOCK")));
+    assert_eq!(
+        world.variable("work_it_error_code"),
+        Some(Value::from("NO_STOCK"))
+    );
     assert_eq!(world.variable("work_it_outcome"), Some(Value::from("error")));
     assert_eq!(world.variable("left"), Some(number("0")));
     world.complete("sorry", &[]);
@@ -228,7 +285,12 @@ flow:
     assert_eq!(incident.code, "EXPRESSION_FAILED");
     assert!(!incident.message.contains("tell-nobody"), "{}", incident.message);
     assert!(incident.message.contains("choose"), "{}", incident.message);
-    world.run(&Command::Cancel { instance: World::root(), reason: "enough".to_owned() }).unwrap();
+    world
+        .run(&Command::Cancel {
+            instance: World::root(),
+            reason: "enough".to_owned(),
+        })
+        .unwrap();
     assert!(world.incidents.is_empty());
     world.check();
 }
@@ -258,87 +320,34 @@ flow:
         variables: Default::default(),
         comment: comment.map(str::to_owned),
     };
-    let outsider = world.run(&complete(World::person("eve", &["sales"]), "ok", None)).unwrap_err();
+    let outsider = world
+        .run(&complete(World::person("eve", &["sales"]), "ok", None))
+        .unwrap_err();
     assert_eq!(outsider.code, "NOT_A_CANDIDATE");
     let alice = World::person("alice", &["legal"]);
-    assert_eq!(world.run(&complete(alice.clone(), "no", None)).unwrap_err().code, "COMMENT_REQUIRED");
-    assert_eq!(world.run(&complete(alice.clone(), "maybe", None)).unwrap_err().code, "OUTCOME_REQUIRED");
-    world.run(&complete(alice.clone(), "no", Some("not signed"))).unwrap();
-    assert_eq!(world.run(&complete(alice, "ok", None)).unwrap_err().kind, RejectionKind::Gone);
+    assert_eq!(
+        world.run(&complete(alice.clone(), "no", None)).unwrap_err().code,
+        "COMMENT_REQUIRED"
+    );
+    assert_eq!(
+        world
+            .run(&complete(alice.clone(), "maybe", None))
+            .unwrap_err()
+            .code,
+        "OUTCOME_REQUIRED"
+    );
+    world
+        .run(&complete(alice.clone(), "no", Some("not signed")))
+        .unwrap();
+    assert_eq!(
+        world.run(&complete(alice, "ok", None)).unwrap_err().kind,
+        RejectionKind::Gone
+    );
     assert_eq!(world.status(), Status::Failed);
-    assert_eq!(world.instance(&World::root()).error.as_ref().unwrap().code, "REFUSED");
-    world.check();
-}
-
-const CHILD: &str = "
-metadata:
-  key: child
-  variables: { amount: { type: number } }
-  outputs: { receipt: { type: string } }
-flow:
-  nodes:
-    - { id: pay, type: engine-task, service: pay }
-    - { id: check, type: exclusive, rules: [ { if: amount > 10, then: too_much }, { else: done } ] }
-    - { id: too_much, type: end, error: TOO_MUCH }
-    - { id: done, type: end }
-";
-
-const PARENT: &str = "
-metadata: { key: parent, variables: { amount: { type: number } } }
-flow:
-  nodes:
-    - { id: call, type: call-process, process: child, inputs: { amount: amount }, on_error: [ { code: TOO_MUCH, then: sorry } ], next: done }
-    - { id: sorry, type: engine-task, service: sorry, next: done }
-    - { id: done, type: end }
-";
-
-#[test]
-fn a_called_process_gives_its_outputs_back() {
-    let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
-    world.start("parent", &[("amount", number("5"))]);
-    world.complete("pay", &[("receipt", Value::from("r")), ("secret", Value::from("s"))]);
-    assert_eq!(world.status(), Status::Completed);
-    assert_eq!(world.variable("receipt"), Some(Value::from("r")));
-    assert_eq!(world.variable("secret"), None, "only declared outputs cross");
-    world.check();
-}
-
-#[test]
-fn a_childs_error_end_raises_its_code_at_the_call() {
-    let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
-    world.start("parent", &[("amount", number("50"))]);
-    world.complete("pay", &[("receipt", Value::from("r"))]);
-    assert_eq!(world.variable("call_error_code"), Some(Value::from("TOO_MUCH")));
-    assert_eq!(world.open("sorry").len(), 1);
-    world.check();
-}
-
-/// D19, D69: the cascade has a reason at each level.
-#[test]
-fn cancelling_a_parent_cancels_its_child_with_a_reason() {
-    let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
-    world.start("parent", &[("amount", number("5"))]);
-    let leased = world.lease("pay");
-    world.run(&Command::Cancel { instance: World::root(), reason: "customer left".to_owned() }).unwrap();
-    world.deliver();
-    assert_eq!(world.status(), Status::Cancelled);
-    let child = World::root().child(world.tree.instances.keys().find_map(|id| {
-        (!id.is_root()).then(|| legation_kernel::ids::local_of(id.as_str()).unwrap())
-    }).unwrap());
-    assert_eq!(world.instance(&child).status, Status::Cancelled);
-    assert!(world.instance(&child).reason.as_ref().unwrap().contains("customer left"));
-    assert_eq!(world.run(&leased.complete(&[])).unwrap_err().code, "WORK_RETIRED");
-    world.check();
-}
-
-#[test]
-fn an_output_that_was_never_set_fails_a_root() {
-    let mut world = World::new(&[("child.process.yaml", CHILD)]);
-    world.start("child", &[("amount", number("5"))]);
-    world.complete("pay", &[]);
-    assert_eq!(world.status(), Status::Failed);
-    let error = world.instance(&World::root()).error.clone().unwrap();
-    assert_eq!((error.code.as_str(), error.reason.as_deref()), ("OUTPUT_INVALID", Some("missing-output")));
+    assert_eq!(
+        world.instance(&World::root()).error.as_ref().unwrap().code,
+        "REFUSED"
+    );
     world.check();
 }
 
@@ -356,7 +365,14 @@ flow:
     let mut world = World::new(&[("p.process.yaml", yaml)]);
     world.start("p", &[]);
     world.pass(10_000);
-    assert_eq!(world.notices.iter().map(|notice| notice.code.as_str()).collect::<Vec<_>>(), ["NOT_STARTED"]);
+    assert_eq!(
+        world
+            .notices
+            .iter()
+            .map(|notice| notice.code.as_str())
+            .collect::<Vec<_>>(),
+        ["NOT_STARTED"]
+    );
     world.complete("a", &[]);
     let leased = world.lease("b");
     world.pass(10_000);
@@ -389,8 +405,14 @@ flow:
             variables: [(name.to_owned(), Value::from(value))].into_iter().collect(),
         },
     };
-    assert_eq!(world.run(&error("no name", "x")).unwrap_err().code, "VARIABLE_NAME");
-    assert_eq!(world.run(&error("isbn", "another")).unwrap_err().code, "VARIABLE_LOCKED");
+    assert_eq!(
+        world.run(&error("no name", "x")).unwrap_err().code,
+        "VARIABLE_NAME"
+    );
+    assert_eq!(
+        world.run(&error("isbn", "another")).unwrap_err().code,
+        "VARIABLE_LOCKED"
+    );
     world.run(&error("stock", "none")).unwrap();
     assert_eq!(world.variable("stock"), Some(Value::from("none")));
     assert_eq!(world.status(), Status::Completed);
@@ -420,7 +442,10 @@ flow:
             human,
             person: World::person("alice", &["legal"]),
             outcome: None,
-            variables: submitted.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            variables: submitted
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
             comment: None,
         };
         world.run(&complete).unwrap();
@@ -441,7 +466,11 @@ fn a_repeated_failure_is_answered_as_the_first_while_others_go_on() {
     let answer = world.run(&first.fail("down")).unwrap();
     world.now += 1_000;
     let second = world.lease("pay");
-    assert_eq!(world.run(&first.fail("down")).unwrap(), answer, "leased by another");
+    assert_eq!(
+        world.run(&first.fail("down")).unwrap(),
+        answer,
+        "leased by another"
+    );
     let held = world.run(&second.fail("down again")).unwrap();
     let incident = world.incidents.values().next().unwrap().clone();
     let target = legation_kernel::commands::IncidentTarget {
@@ -453,85 +482,11 @@ fn a_repeated_failure_is_answered_as_the_first_while_others_go_on() {
         notice: false,
     };
     world.run(&Command::RetryIncident { target }).unwrap();
-    assert_eq!(world.run(&second.fail("down again")).unwrap(), held, "retried by an operator");
+    assert_eq!(
+        world.run(&second.fail("down again")).unwrap(),
+        held,
+        "retried by an operator"
+    );
     world.complete("pay", &[]);
     world.check();
-}
-
-/// Core §2, "Time": two engines may disagree by a second, an instance never goes back.
-#[test]
-fn an_instance_lives_on_when_the_clock_goes_back() {
-    let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
-    world.start("parent", &[("amount", number("5"))]);
-    let leased = world.lease("pay");
-    world.now -= 900;
-    world.run(&leased.complete(&[("receipt", Value::from("r"))])).unwrap();
-    world.deliver();
-    assert_eq!(world.status(), Status::Completed);
-    for rows in world.history.values() {
-        assert!(rows.is_sorted_by_key(|(at, _)| *at), "{rows:?}");
-    }
-    world.check();
-}
-
-/// Core §2, "Bounded commands": the budget is the command's, however many instances it moves.
-#[test]
-fn a_command_moves_no_further_than_its_budget_even_through_children() {
-    let child = "
-metadata: { key: child, variables: {} }
-flow:
-  nodes:
-    - { id: a, type: decision, rules: [ { otherwise: { x: 1 } } ] }
-    - { id: b, type: decision, rules: [ { otherwise: { x: 2 } } ] }
-    - { id: done, type: end }
-";
-    let parent = "
-metadata: { key: parent, variables: {} }
-flow:
-  nodes:
-    - { id: fork, type: parallel, branches: [one, two, three] }
-    - { id: one, type: call-process, process: child, next: join }
-    - { id: two, type: call-process, process: child, next: join }
-    - { id: three, type: call-process, process: child, next: join }
-    - { id: join, type: parallel, join: all }
-    - { id: done, type: end }
-";
-    let mut world = World::new(&[("child.process.yaml", child), ("parent.process.yaml", parent)]);
-    world.budget = 4;
-    world.start("parent", &[]);
-    let moved = |events: &Vec<legation_kernel::instance::Event>| {
-        events.iter().filter(|event| matches!(event, legation_kernel::instance::Event::TokenMoved { .. })).count()
-    };
-    let mut by_command = std::collections::BTreeMap::new();
-    for (id, rows) in &world.history {
-        for (number, (_, events)) in world.commands[id].iter().zip(rows) {
-            *by_command.entry(*number).or_insert(0) += moved(events);
-        }
-    }
-    assert!(by_command.values().all(|moves| *moves <= 4 + 1), "{by_command:?}");
-    assert!(by_command.len() > 3, "{by_command:?}");
-    assert_eq!(world.status(), Status::Completed);
-    world.check();
-}
-
-/// language.md, `call-process`: a process that is not there is an error like any other of the node.
-#[test]
-fn a_called_process_that_is_not_deployed_is_an_error_that_can_be_caught() {
-    for caught in [true, false] {
-        let code = if caught { "CHILD_START_REFUSED" } else { "TOO_MUCH" };
-        let parent = PARENT.replace("TOO_MUCH", code);
-        let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", &parent)]);
-        world.remove("child");
-        world.start("parent", &[("amount", number("5"))]);
-        assert_eq!(world.tree.instances.len(), 1);
-        if caught {
-            assert_eq!(world.variable("call_error_code"), Some(Value::from("CHILD_START_REFUSED")));
-            world.complete("sorry", &[]);
-            assert_eq!(world.status(), Status::Completed);
-        } else {
-            let incident = world.incidents.values().next().unwrap();
-            assert!(incident.message.contains("CHILD_START_REFUSED"), "{}", incident.message);
-        }
-        world.check();
-    }
 }

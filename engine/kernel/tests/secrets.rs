@@ -30,7 +30,10 @@ fn columns(world: &World) -> String {
 fn hidden(world: &World) {
     let columns = columns(world);
     if let Some(at) = columns.find(SECRET) {
-        panic!("…{}…", &columns[at.saturating_sub(300)..(at + 40).min(columns.len())]);
+        panic!(
+            "…{}…",
+            &columns[at.saturating_sub(300)..(at + 40).min(columns.len())]
+        );
     }
     world.check();
 }
@@ -68,7 +71,10 @@ fn a_sensitive_input_stands_in_no_row_wherever_it_is_copied() {
     assert_eq!(world.incidents.values().next().unwrap().code, "VARIABLE_TYPE");
     hidden(&world);
 
-    let mut world = World::new(&[("child.process.yaml", CHILD), ("everywhere.process.yaml", EVERYWHERE)]);
+    let mut world = World::new(&[
+        ("child.process.yaml", CHILD),
+        ("everywhere.process.yaml", EVERYWHERE),
+    ]);
     world.start("everywhere", &[("iban", secret())]);
     world.complete("pay", &[("said", secret()), ("count", Value::from(1_i64))]);
     let human = world.humans.keys().next().unwrap().clone();
@@ -89,7 +95,13 @@ fn a_sensitive_input_stands_in_no_row_wherever_it_is_copied() {
         message: None,
         variables: [("seen".to_owned(), secret())].into_iter().collect(),
     };
-    world.run(&Command::Error { task: leased.task, caller: leased.caller, error }).unwrap();
+    world
+        .run(&Command::Error {
+            task: leased.task,
+            caller: leased.caller,
+            error,
+        })
+        .unwrap();
     assert_eq!(world.status(), Status::Completed);
     hidden(&world);
     assert_eq!(world.variable("echo"), Some(secret()));

@@ -54,8 +54,14 @@ flow:
 
 /// Runs what the node types of today can do, with failures, alarms and an incident on the way.
 fn story() -> World {
-    let mut world = World::new(&[("child.process.yaml", CHILD), ("everything.process.yaml", EVERYTHING)]);
-    world.start("everything", &[("amount", Value::from(20_i64)), ("secret", Value::from("s"))]);
+    let mut world = World::new(&[
+        ("child.process.yaml", CHILD),
+        ("everything.process.yaml", EVERYTHING),
+    ]);
+    world.start(
+        "everything",
+        &[("amount", Value::from(20_i64)), ("secret", Value::from("s"))],
+    );
     world.pass(2_000);
     let leased = world.lease("work");
     world.run(&leased.fail("no")).unwrap();
@@ -98,7 +104,10 @@ flow:
 
 /// Ends with an error while its children still end, one a command, without anything sensitive.
 fn halted() -> World {
-    let files = [("halted_child.process.yaml", HALTED_CHILD), ("halted.process.yaml", HALTED)];
+    let files = [
+        ("halted_child.process.yaml", HALTED_CHILD),
+        ("halted.process.yaml", HALTED),
+    ];
     let mut world = World::new(&files);
     world.ends = 1;
     world.start("halted", &[("amount", Value::from(20_i64))]);
@@ -109,7 +118,11 @@ fn halted() -> World {
         variables: [("why".to_owned(), Value::from("late"))].into(),
     };
     world
-        .run(&Command::Error { task: leased.task, caller: leased.caller, error })
+        .run(&Command::Error {
+            task: leased.task,
+            caller: leased.caller,
+            error,
+        })
         .unwrap();
     assert!(world.instance(&World::root()).is_ending());
     world.deliver();
@@ -128,7 +141,11 @@ fn every_golden_log_replays_to_its_snapshot() {
         for file in std::fs::read_dir(version.unwrap().path()).unwrap() {
             let path = file.unwrap().path();
             let trace: Trace = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-            assert!(trace.format <= INSTANCE_FORMAT, "{} is of a newer format", path.display());
+            assert!(
+                trace.format <= INSTANCE_FORMAT,
+                "{} is of a newer format",
+                path.display()
+            );
             let rows = trace.rows.iter().map(|(at, events)| (*at, events.as_slice()));
             assert_eq!(replay(rows).unwrap(), trace.snapshot, "{}", path.display());
             read += 1;
@@ -141,8 +158,10 @@ fn write() {
     let folder = folder().join(format!("v{INSTANCE_FORMAT}"));
     std::fs::create_dir_all(&folder).unwrap();
     let worlds = [story(), halted()];
-    let mut instances: Vec<_> =
-        worlds.iter().flat_map(|world| world.tree.instances.iter().map(move |one| (world, one))).collect();
+    let mut instances: Vec<_> = worlds
+        .iter()
+        .flat_map(|world| world.tree.instances.iter().map(move |one| (world, one)))
+        .collect();
     // The first of a process is the one that is kept.
     instances.sort_by(|(_, (a, _)), (_, (b, _))| b.cmp(a));
     for (world, (id, instance)) in instances {

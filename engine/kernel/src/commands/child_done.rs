@@ -17,14 +17,20 @@ use crate::work::Work;
 
 pub(super) fn run(work: &mut Work<'_>, child_id: &InstanceId) -> Result<Answer, Stop> {
     let child = work.instance(child_id)?.clone();
-    let Some(parent) = child.parent.clone() else { return Ok(Answer::Nothing) };
+    let Some(parent) = child.parent.clone() else {
+        return Ok(Answer::Nothing);
+    };
     if !child.is_over() {
         return Ok(Answer::Nothing);
     }
     let local = ids::local_of(child_id.as_str()).unwrap_or_default();
     let (known, running, ending) = {
         let instance = work.instance(&parent.instance)?;
-        (instance.children.contains_key(&local), !instance.is_over(), instance.is_ending())
+        (
+            instance.children.contains_key(&local),
+            !instance.is_over(),
+            instance.is_ending(),
+        )
     };
     if !known {
         return Ok(Answer::Nothing);
@@ -61,17 +67,28 @@ pub(super) fn run(work: &mut Work<'_>, child_id: &InstanceId) -> Result<Answer, 
                     nodes::advance(m)?;
                     return Ok(Answer::Done);
                 }
-                m.emit(Event::ChildEnded { child: local, status: child.status });
+                m.emit(Event::ChildEnded {
+                    child: local,
+                    status: child.status,
+                });
                 nodes::resume(m, *token, Signal::Child(end))?;
                 Ok(Answer::Done)
             })
         }
-        Cause::Step { task, attempt: _, sequence: _, .. } => {
+        Cause::Step {
+            task,
+            attempt: _,
+            sequence: _,
+            ..
+        } => {
             let end = journal_end(work, &child, &parent.instance, &parent.node)?;
             work.with(&parent.instance, |m| {
                 let settled = journal::settle_child(m, task, child_id, &end)?;
                 if settled {
-                    m.emit(Event::ChildEnded { child: local, status: child.status });
+                    m.emit(Event::ChildEnded {
+                        child: local,
+                        status: child.status,
+                    });
                     journal::start_queued(m, task)?;
                 } else {
                     ignore(m, local, child.status);
@@ -105,7 +122,8 @@ impl Moves<'_, '_> {
 /// What `call-process` gets: the declared outputs, or every variable but sensitive ones when none are declared.
 fn declared_outputs(work: &Work<'_>, child: &Instance) -> Result<BTreeMap<String, Value>, Stop> {
     let definition = work.definition(child)?;
-    let crosses = |name: &String| definition.outputs.is_empty() || definition.outputs.iter().any(|o| o.name == *name);
+    let crosses =
+        |name: &String| definition.outputs.is_empty() || definition.outputs.iter().any(|o| o.name == *name);
     let crossing = child.variables().iter().filter(|(name, _)| crosses(name));
     at_hand(crossing.map(|(_, variable)| &variable.content), work.payloads)?;
     let mut values = BTreeMap::new();
@@ -141,9 +159,18 @@ fn journal_end(
         Some(NodeKind::EngineTask(task)) => task.delegates.clone(),
         _ => Vec::new(),
     };
-    let names = delegates.iter().find(|delegate| delegate.process == child.process).map(|d| d.outputs.clone());
-    let named = names.iter().flatten().filter_map(|name| child.variables().get(name));
-    at_hand(named.map(|variable| &variable.content).chain(&child.message), work.payloads)?;
+    let names = delegates
+        .iter()
+        .find(|delegate| delegate.process == child.process)
+        .map(|d| d.outputs.clone());
+    let named = names
+        .iter()
+        .flatten()
+        .filter_map(|name| child.variables().get(name));
+    at_hand(
+        named.map(|variable| &variable.content).chain(&child.message),
+        work.payloads,
+    )?;
     let mut outputs = BTreeMap::new();
     let mut unset = Vec::new();
     for name in names.unwrap_or_default() {

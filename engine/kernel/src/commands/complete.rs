@@ -15,14 +15,21 @@ use crate::rejection::{Rejection, Stop};
 use crate::task::{self, Caller, Opened, TaskOutcome};
 use crate::work::Work;
 
-pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion: &Completion) -> Result<Answer, Stop> {
+pub(super) fn run(
+    work: &mut Work<'_>,
+    id: &TaskId,
+    caller: &Caller,
+    completion: &Completion,
+) -> Result<Answer, Stop> {
     let body = body(completion);
     let file = work.task(id)?;
     if let Opened::Repeat(state) = task::open_closing(file, caller, "complete", &body)? {
         return Ok(lease::repeated(file, state));
     }
     let definition = work.definition(work.instance(&id.instance())?)?;
-    let node = definition.node(&file.task.node).ok_or_else(|| no_node(&file.task.node))?;
+    let node = definition
+        .node(&file.task.node)
+        .ok_or_else(|| no_node(&file.task.node))?;
     let agent = match &node.kind {
         NodeKind::Agent(agent) => Some(agent.as_ref()),
         _ => None,
@@ -30,19 +37,27 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion:
     let (result, outcome) = match (agent, completion) {
         (Some(_), Completion::Result { result, outcome }) => (result.clone(), outcome.as_deref()),
         (Some(_), Completion::Variables(_)) => {
-            let refusal = Rejection::invalid("RESULT_EXPECTED", "an agent completes with `result`, not with variables");
+            let refusal = Rejection::invalid(
+                "RESULT_EXPECTED",
+                "an agent completes with `result`, not with variables",
+            );
             return Err(refusal.hint("send {workerId, result, outcome?}").into());
         }
         (None, Completion::Variables(variables)) => (Value::Map(variables.clone()), None),
         (None, Completion::Result { .. }) => {
-            let refusal = Rejection::invalid("VARIABLES_EXPECTED", "this task completes with `variables`, not with a result");
+            let refusal = Rejection::invalid(
+                "VARIABLES_EXPECTED",
+                "this task completes with `variables`, not with a result",
+            );
             return Err(refusal.hint("send {workerId, variables}").into());
         }
     };
     let schemas = work.env.schemas;
     let checked = task::check_complete(work.task_mut(id)?, agent, &result, outcome, schemas)?;
     let checked = match (checked, agent) {
-        (task::Completion::Accept { result, outcome }, Some(agent)) => vetoed(work, id, (node, agent), result, outcome)?,
+        (task::Completion::Accept { result, outcome }, Some(agent)) => {
+            vetoed(work, id, (node, agent), result, outcome)?
+        }
         (checked, _) => checked,
     };
     let checked = match (checked, agent) {
@@ -50,7 +65,9 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion:
         (checked, _) => checked,
     };
     match checked {
-        task::Completion::Accept { result, outcome } => accept(work, id, caller, &body, node, result, outcome),
+        task::Completion::Accept { result, outcome } => {
+            accept(work, id, caller, &body, node, result, outcome)
+        }
         task::Completion::Invalid { errors } => Ok(Answer::InvalidOutput { errors }),
         task::Completion::InvalidFinal { errors } => {
             match agent.and_then(|agent| agent.on_invalid_output.clone()) {
@@ -66,15 +83,26 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, completion:
                 }
             }
         }
-        task::Completion::LowConfidence { result } => match agent.and_then(|agent| agent.on_low_confidence.clone()) {
-            Some(target) => route(work, id, caller, &body, node, "low_confidence", Some(result), &target),
-            None => {
-                close_as_completed(work, id, caller, &body)?;
-                let message = "the confidence is below the node's threshold";
-                failure::give_up(work, id, "LOW_CONFIDENCE", Some(message), &BTreeMap::new())?;
-                failure::finish_closing(work, id)
+        task::Completion::LowConfidence { result } => {
+            match agent.and_then(|agent| agent.on_low_confidence.clone()) {
+                Some(target) => route(
+                    work,
+                    id,
+                    caller,
+                    &body,
+                    node,
+                    "low_confidence",
+                    Some(result),
+                    &target,
+                ),
+                None => {
+                    close_as_completed(work, id, caller, &body)?;
+                    let message = "the confidence is below the node's threshold";
+                    failure::give_up(work, id, "LOW_CONFIDENCE", Some(message), &BTreeMap::new())?;
+                    failure::finish_closing(work, id)
+                }
             }
-        },
+        }
     }
 }
 
@@ -93,22 +121,44 @@ fn accept(
         work.with(&instance, |m| Ok(m.check_sizes(&written)?))?;
     } else if let Some(variables) = result.as_map() {
         work.with(&instance, |m| m.check_result(node, variables))?;
-        let done = Done { result: result.clone(), outcome: outcome.clone(), source: Source::default() };
+        let done = Done {
+            result: result.clone(),
+            outcome: outcome.clone(),
+            source: Source::default(),
+        };
         check_outputs(work, id, node, &done)?;
     }
     let attempt = work.task(id)?.task.attempt;
-    let source = Source { node: Some(node.id.clone()), task: Some(id.clone()), attempt: Some(attempt), actor: None };
+    let source = Source {
+        node: Some(node.id.clone()),
+        task: Some(id.clone()),
+        attempt: Some(attempt),
+        actor: None,
+    };
     close_as_completed(work, id, caller, body)?;
     work.with(&instance, |m| {
-        let Some(token) = m.instance().token_of_task(id.local()) else { return Ok(()) };
+        let Some(token) = m.instance().token_of_task(id.local()) else {
+            return Ok(());
+        };
         m.retire_task(id.local(), TaskOutcome::Completed, "completed")?;
-        nodes::resume(m, token, Signal::Done(Done { result, outcome, source }))
+        nodes::resume(
+            m,
+            token,
+            Signal::Done(Done {
+                result,
+                outcome,
+                source,
+            }),
+        )
     })?;
     failure::finish_closing(work, id)
 }
 
 /// `on_invalid_output` and `on_low_confidence`: the task is done, the token takes the named way.
-#[expect(clippy::too_many_arguments, reason = "the facts of one completion, and where it goes")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the facts of one completion, and where it goes"
+)]
 fn route(
     work: &mut Work<'_>,
     id: &TaskId,
@@ -125,7 +175,9 @@ fn route(
     }
     close_as_completed(work, id, caller, body)?;
     work.with(&id.instance(), |m| {
-        let Some(token) = m.instance().token_of_task(id.local()) else { return Ok(()) };
+        let Some(token) = m.instance().token_of_task(id.local()) else {
+            return Ok(());
+        };
         m.retire_task(id.local(), TaskOutcome::Completed, outcome)?;
         if let (Some(result), NodeKind::Agent(agent)) = (result, &node.kind) {
             m.set(&agent.result_variable, result, true, &Source::node(&node.id));
@@ -151,11 +203,18 @@ fn vetoed(
     result: Value,
     outcome: Option<String>,
 ) -> Result<task::Completion, Stop> {
-    let rule = outcome.as_ref().and_then(|name| agent.outcomes.iter().find(|o| o.name == *name)).and_then(|o| o.when.clone());
-    let Some(rule) = rule else { return Ok(task::Completion::Accept { result, outcome }) };
+    let rule = outcome
+        .as_ref()
+        .and_then(|name| agent.outcomes.iter().find(|o| o.name == *name))
+        .and_then(|o| o.when.clone());
+    let Some(rule) = rule else {
+        return Ok(task::Completion::Accept { result, outcome });
+    };
     let name = outcome.clone().unwrap_or_default();
     let verdict = work.with(&id.instance(), |m| {
-        let Some(token) = m.instance().token_of_task(id.local()) else { return Ok(Ok(true)) };
+        let Some(token) = m.instance().token_of_task(id.local()) else {
+            return Ok(Ok(true));
+        };
         match m.evaluate(token, &rule, Some(&result)) {
             Ok(Value::Bool(answer)) => Ok(Ok(answer)),
             Ok(other) => Ok(Err(format!("the rule of outcome {name} gave {}", other.kind()))),
@@ -165,7 +224,10 @@ fn vetoed(
     })?;
     Ok(match verdict {
         Ok(true) => task::Completion::Accept { result, outcome },
-        Ok(false) => task::invalid_output(work.task_mut(id)?, vec![format!("outcome {name} is not allowed now")]),
+        Ok(false) => task::invalid_output(
+            work.task_mut(id)?,
+            vec![format!("outcome {name} is not allowed now")],
+        ),
         Err(message) => task::invalid_output(work.task_mut(id)?, vec![message]),
     })
 }
@@ -186,9 +248,16 @@ fn unmapped(
     result: Value,
     outcome: Option<String>,
 ) -> Result<task::Completion, Stop> {
-    let done = Done { result, outcome, source: Source::default() };
+    let done = Done {
+        result,
+        outcome,
+        source: Source::default(),
+    };
     match check_outputs(work, id, node, &done).map_err(for_the_model) {
-        Ok(()) => Ok(task::Completion::Accept { result: done.result, outcome: done.outcome }),
+        Ok(()) => Ok(task::Completion::Accept {
+            result: done.result,
+            outcome: done.outcome,
+        }),
         Err(Ok(problem)) => Ok(task::invalid_output(work.task_mut(id)?, vec![problem])),
         Err(Err(stop)) => Err(stop),
     }
@@ -197,12 +266,17 @@ fn unmapped(
 fn body(completion: &Completion) -> Value {
     match completion {
         Completion::Variables(variables) => Value::map([("variables", Value::Map(variables.clone()))]),
-        Completion::Result { result, outcome } => {
-            Value::map([("result", result.clone()), ("outcome", outcome.as_deref().map_or(Value::Null, Value::from))])
-        }
+        Completion::Result { result, outcome } => Value::map([
+            ("result", result.clone()),
+            ("outcome", outcome.as_deref().map_or(Value::Null, Value::from)),
+        ]),
     }
 }
 
 fn no_node(node: &str) -> Rejection {
-    Rejection::new(crate::rejection::RejectionKind::Internal, "NODE_UNKNOWN", format!("node {node} is not in the definition"))
+    Rejection::new(
+        crate::rejection::RejectionKind::Internal,
+        "NODE_UNKNOWN",
+        format!("node {node} is not in the definition"),
+    )
 }

@@ -10,7 +10,12 @@ use crate::work::Work;
 /// The code of such an incident.
 pub const DURABLE_COMMAND_FAILED: &str = "DURABLE_COMMAND_FAILED";
 
-pub(super) fn give_up(work: &mut Work<'_>, instance: &InstanceId, held: &Held, message: &str) -> Result<Answer, Stop> {
+pub(super) fn give_up(
+    work: &mut Work<'_>,
+    instance: &InstanceId,
+    held: &Held,
+    message: &str,
+) -> Result<Answer, Stop> {
     work.with(instance, |m| {
         let number = m.number();
         let incident = Incident {
@@ -35,5 +40,10 @@ pub(super) fn give_up(work: &mut Work<'_>, instance: &InstanceId, held: &Held, m
 /// A row that says nothing that this engine understands: refused, so that its tries are counted.
 pub(super) fn unreadable(instance: &InstanceId) -> Stop {
     let message = format!("a durable command for instance {instance} cannot be read");
-    Rejection::new(crate::rejection::RejectionKind::Internal, DURABLE_COMMAND_FAILED, message).into()
+    Rejection::new(
+        crate::rejection::RejectionKind::Internal,
+        DURABLE_COMMAND_FAILED,
+        message,
+    )
+    .into()
 }

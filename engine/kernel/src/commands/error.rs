@@ -8,11 +8,19 @@ use crate::rejection::Stop;
 use crate::task::{self, Caller, Opened};
 use crate::work::Work;
 
-pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, error: &BusinessError) -> Result<Answer, Stop> {
+pub(super) fn run(
+    work: &mut Work<'_>,
+    id: &TaskId,
+    caller: &Caller,
+    error: &BusinessError,
+) -> Result<Answer, Stop> {
     let now = work.env.now;
     let body = Value::map([
         ("code", Value::from(error.code.as_str())),
-        ("message", error.message.as_deref().map_or(Value::Null, Value::from)),
+        (
+            "message",
+            error.message.as_deref().map_or(Value::Null, Value::from),
+        ),
         ("variables", Value::Map(error.variables.clone())),
     ]);
     let file = work.task(id)?;

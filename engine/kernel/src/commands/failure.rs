@@ -12,12 +12,20 @@ use crate::rejection::Stop;
 use crate::task::{self, Caller, FailureOutcome, Opened, TaskOutcome};
 use crate::work::Work;
 
-pub(super) fn run(work: &mut Work<'_>, id: &TaskId, caller: &Caller, failure: &task::Failure) -> Result<Answer, Stop> {
+pub(super) fn run(
+    work: &mut Work<'_>,
+    id: &TaskId,
+    caller: &Caller,
+    failure: &task::Failure,
+) -> Result<Answer, Stop> {
     let body = Value::map([
         ("message", Value::from(failure.message.as_str())),
         ("code", failure.code.as_deref().map_or(Value::Null, Value::from)),
         ("retryable", Value::from(failure.retryable)),
-        ("retryAfterMs", failure.retry_after_ms.map_or(Value::Null, Value::from)),
+        (
+            "retryAfterMs",
+            failure.retry_after_ms.map_or(Value::Null, Value::from),
+        ),
     ]);
     let file = work.task(id)?;
     if let Opened::Repeat(state) = task::open_closing(file, caller, "failure", &body)? {
@@ -39,11 +47,17 @@ pub(super) fn count(
     let jitter = work.env.jitter;
     let instance = id.instance();
     let definition = work.definition(work.instance(&instance)?)?;
-    let retry = definition.node(&work.task(id)?.task.node).map(|node| node.retry.clone()).unwrap_or_default();
+    let retry = definition
+        .node(&work.task(id)?.task.node)
+        .map(|node| node.retry.clone())
+        .unwrap_or_default();
     let file = work.task_mut(id)?;
     let outcome = task::failure(file, &retry, failure, jitter, now);
     match outcome {
-        FailureOutcome::Retry { available_at, new_attempt: _ } => {
+        FailureOutcome::Retry {
+            available_at,
+            new_attempt: _,
+        } => {
             let answer = lease::close(file, caller, operation, body, now);
             let (attempt, tries) = (file.task.attempt, file.task.tries);
             let event = Event::AttemptEnded {
@@ -62,7 +76,13 @@ pub(super) fn count(
         }
         FailureOutcome::Exhausted => {
             lease::close(file, caller, operation, body, now);
-            give_up(work, id, "WORK_FAILED", Some(&failure.message), &std::collections::BTreeMap::new())?;
+            give_up(
+                work,
+                id,
+                "WORK_FAILED",
+                Some(&failure.message),
+                &std::collections::BTreeMap::new(),
+            )?;
             finish_closing(work, id)
         }
     }
@@ -78,15 +98,32 @@ pub(super) fn give_up(
 ) -> Result<(), Stop> {
     let instance = id.instance();
     work.with(&instance, |m| {
-        let Some(token) = m.instance().token_of_task(id.local()) else { return Ok(()) };
+        let Some(token) = m.instance().token_of_task(id.local()) else {
+            return Ok(());
+        };
         let definition = m.definition.clone();
-        let Some(node) = m.token(token).and_then(|token| definition.node(&token.node)) else { return Ok(()) };
-        let catches = node.on_error.iter().any(|c| c.code.is_none() || c.code.as_deref() == Some(code));
+        let Some(node) = m.token(token).and_then(|token| definition.node(&token.node)) else {
+            return Ok(());
+        };
+        let catches = node
+            .on_error
+            .iter()
+            .any(|c| c.code.is_none() || c.code.as_deref() == Some(code));
         if catches {
             m.retire_task(id.local(), TaskOutcome::Failed, &format!("error {code}"))?;
             for (name, value) in variables {
-                if !m.instance().variables().get(name).is_some_and(|known| known.locked) {
-                    m.set(name, value.clone(), false, &crate::instance::Source::node(&node.id));
+                if !m
+                    .instance()
+                    .variables()
+                    .get(name)
+                    .is_some_and(|known| known.locked)
+                {
+                    m.set(
+                        name,
+                        value.clone(),
+                        false,
+                        &crate::instance::Source::node(&node.id),
+                    );
                 }
             }
             m.catch(token, node, code, message.map(str::to_owned))?;
@@ -103,11 +140,18 @@ fn hold(m: &mut Moves<'_, '_>, id: &TaskId, code: &str, message: Option<&str>) -
     let file = m.work.task_mut(id)?;
     file.task.incidents.insert(number);
     let (node, attempt) = (file.task.node.clone(), file.task.attempt);
-    let shown = if code == "WORK_FAILED" { code } else { "UNHANDLED_ERROR" };
+    let shown = if code == "WORK_FAILED" {
+        code
+    } else {
+        "UNHANDLED_ERROR"
+    };
     let text = if code == "WORK_FAILED" {
         format!("node {node}: no try is left{}", crate::errors::tail(message))
     } else {
-        format!("node {node}: error {code} is not caught{}", crate::errors::tail(message))
+        format!(
+            "node {node}: error {code} is not caught{}",
+            crate::errors::tail(message)
+        )
     };
     let incident = Incident {
         id: m.instance().id.incident(number),

@@ -33,7 +33,10 @@ impl Person {
     /// Being a candidate is what counts: a role in the project alone is not enough (D45).
     fn must_be_candidate(&self, groups: &[String], users: &[String]) -> Result<(), Rejection> {
         if self.worker {
-            return Err(Rejection::forbidden("WORKER_MAY_NOT_DECIDE", "a worker's key never decides"));
+            return Err(Rejection::forbidden(
+                "WORKER_MAY_NOT_DECIDE",
+                "a worker's key never decides",
+            ));
         }
         if users.contains(&self.id) || groups.iter().any(|group| self.is_in(group)) {
             return Ok(());
@@ -59,20 +62,28 @@ pub(super) fn decide(
         return Err(Rejection::not_found(format!("no approval {human}")).into());
     };
     let definition = work.definition(work.instance(&instance)?)?;
-    let approval = definition.node(&file.task.node).and_then(|node| approval_of(&node.kind, &step.tool_ref));
+    let approval = definition
+        .node(&file.task.node)
+        .and_then(|node| approval_of(&node.kind, &step.tool_ref));
     let approval = approval.unwrap_or_default();
     person.must_be_candidate(&approval.groups, &approval.users)?;
     if !open {
-        let same = step.decided_by.as_deref() == Some(person.id.as_str()) && approved != (step.state == StepState::Rejected);
+        let same = step.decided_by.as_deref() == Some(person.id.as_str())
+            && approved != (step.state == StepState::Rejected);
         if same {
             // The answer was lost on its way: it is given again.
-            return Ok(Answer::Decided { child: step.child.clone() });
+            return Ok(Answer::Decided {
+                child: step.child.clone(),
+            });
         }
         return Err(closed(human, step.state).into());
     }
     let Some(digest) = digest else {
         let refusal = Rejection::invalid("DIGEST_REQUIRED", "a decision names the digest that it saw");
-        return Err(refusal.argument("digest").hint("read the task and send its digest back").into());
+        return Err(refusal
+            .argument("digest")
+            .hint("read the task and send its digest back")
+            .into());
     };
     let decision = Decision {
         approved,
@@ -97,7 +108,10 @@ fn approval_of(kind: &NodeKind, tool_ref: &str) -> Option<Approval> {
         _ => return None,
     };
     let process = tool_ref.strip_prefix("delegate:")?;
-    delegates.iter().find(|delegate| delegate.process == process).and_then(|delegate| delegate.approval.clone())
+    delegates
+        .iter()
+        .find(|delegate| delegate.process == process)
+        .and_then(|delegate| delegate.approval.clone())
 }
 
 fn closed(human: &str, state: StepState) -> Rejection {
@@ -125,26 +139,45 @@ pub(super) fn complete(
         return Err(Rejection::gone("TASK_CLOSED", format!("{human} is not open any more")).into());
     };
     let definition = work.definition(work.instance(&instance)?)?;
-    let Some(node) = definition.node(&node_id) else { return Err(Rejection::not_found(format!("no node {node_id}")).into()) };
-    let NodeKind::Human(data) = &node.kind else { return Err(Rejection::not_found(format!("no human task {human}")).into()) };
+    let Some(node) = definition.node(&node_id) else {
+        return Err(Rejection::not_found(format!("no node {node_id}")).into());
+    };
+    let NodeKind::Human(data) = &node.kind else {
+        return Err(Rejection::not_found(format!("no human task {human}")).into());
+    };
     person.must_be_candidate(&data.groups, &data.users)?;
     check_outcome(data, outcome, comment)?;
     if let Some(form) = &data.form {
         let errors = work.env.schemas.errors(form, &Value::Map(variables.clone()));
         if !errors.is_empty() {
-            let mut refusal = Rejection::invalid("FORM_INVALID", format!("the form has {} error{}", errors.len(), if errors.len() == 1 { "" } else { "s" }));
+            let mut refusal = Rejection::invalid(
+                "FORM_INVALID",
+                format!(
+                    "the form has {} error{}",
+                    errors.len(),
+                    if errors.len() == 1 { "" } else { "s" }
+                ),
+            );
             refusal.errors = errors;
             return Err(refusal.into());
         }
     }
-    let source = Source { node: Some(node.id.clone()), actor: Some(person.id.clone()), ..Source::default() };
+    let source = Source {
+        node: Some(node.id.clone()),
+        actor: Some(person.id.clone()),
+        ..Source::default()
+    };
     let result = match &node.outputs {
         Some(_) => variables.clone(),
         None => of_the_form(data, variables),
     };
     work.with(&instance, |m| {
         m.check_result(node, &result)?;
-        let done = Done { result: Value::Map(result), outcome: outcome.map(str::to_owned), source };
+        let done = Done {
+            result: Value::Map(result),
+            outcome: outcome.map(str::to_owned),
+            source,
+        };
         m.check_outputs(token, node, &done)?;
         m.effect(Effect::CloseHuman(HumanEnd {
             id: human.to_owned(),
@@ -161,13 +194,25 @@ pub(super) fn complete(
 
 /// Unmapped, only the form's own names merge: nobody writes other variables of the process through a form.
 fn of_the_form(data: &Human, submitted: &BTreeMap<String, Value>) -> BTreeMap<String, Value> {
-    let fields = data.form.as_ref().and_then(|form| form.get("properties")).and_then(Value::as_map);
+    let fields = data
+        .form
+        .as_ref()
+        .and_then(|form| form.get("properties"))
+        .and_then(Value::as_map);
     let asked = |name: &str| fields.is_some_and(|fields| fields.contains_key(name));
-    submitted.iter().filter(|(name, _)| asked(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    submitted
+        .iter()
+        .filter(|(name, _)| asked(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 fn check_outcome(data: &Human, outcome: Option<&str>, comment: Option<&str>) -> Result<(), Rejection> {
-    let names: Vec<&str> = data.outcomes.iter().map(|outcome| outcome.name.as_str()).collect();
+    let names: Vec<&str> = data
+        .outcomes
+        .iter()
+        .map(|outcome| outcome.name.as_str())
+        .collect();
     let Some(name) = outcome else {
         if names.is_empty() {
             return Ok(());
@@ -177,10 +222,15 @@ fn check_outcome(data: &Human, outcome: Option<&str>, comment: Option<&str>) -> 
     };
     let Some(chosen) = data.outcomes.iter().find(|outcome| outcome.name == name) else {
         let refusal = Rejection::invalid("OUTCOME_REQUIRED", format!("`{name}` is no outcome of this task"));
-        return Err(refusal.argument("outcome").hint(format!("choose one of {}", names.join(", "))));
+        return Err(refusal
+            .argument("outcome")
+            .hint(format!("choose one of {}", names.join(", "))));
     };
     if chosen.comment == CommentRule::Required && comment.is_none_or(|comment| comment.trim().is_empty()) {
-        return Err(Rejection::invalid("COMMENT_REQUIRED", format!("outcome {name} needs a comment")).argument("comment"));
+        return Err(
+            Rejection::invalid("COMMENT_REQUIRED", format!("outcome {name} needs a comment"))
+                .argument("comment"),
+        );
     }
     Ok(())
 }

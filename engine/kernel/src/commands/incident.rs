@@ -22,19 +22,37 @@ pub(super) fn retry(work: &mut Work<'_>, target: &IncidentTarget) -> Result<Answ
             close(m, target, "retried");
             return Ok(Answer::Done);
         }
-        let stuck = m.instance().tokens.iter().find_map(|(token, state)| match &state.state {
-            TokenState::Stuck(stuck) if stuck.incident == local => Some((*token, stuck.resume.clone())),
-            _ => None,
-        });
+        let stuck = m
+            .instance()
+            .tokens
+            .iter()
+            .find_map(|(token, state)| match &state.state {
+                TokenState::Stuck(stuck) if stuck.incident == local => Some((*token, stuck.resume.clone())),
+                _ => None,
+            });
         close(m, target, "retried");
         // Without a token it holds a durable command, which the shell runs again.
-        let Some((token, resume)) = stuck else { return Ok(Answer::Done) };
+        let Some((token, resume)) = stuck else {
+            return Ok(Answer::Done);
+        };
         m.emit(Event::TokenReady { token });
         match resume {
             Resume::Enter => nodes::advance(m)?,
-            Resume::Leave { result, outcome, source } => {
+            Resume::Leave {
+                result,
+                outcome,
+                source,
+            } => {
                 let result = m.value(&result)?;
-                nodes::resume(m, token, Signal::Done(Done { result, outcome, source }))?;
+                nodes::resume(
+                    m,
+                    token,
+                    Signal::Done(Done {
+                        result,
+                        outcome,
+                        source,
+                    }),
+                )?;
             }
         }
         Ok(Answer::Done)
@@ -45,7 +63,11 @@ fn retry_task(m: &mut Moves<'_, '_>, id: &ids::TaskId, local: u32) -> Result<(),
     let now = m.now();
     let file = m.work.task_mut(id)?;
     if file.task.retired.is_some() || !file.task.incidents.contains(&local) {
-        return Err(Rejection::conflict("INCIDENT_CLOSED", format!("the incident of task {id} is not open")).into());
+        return Err(Rejection::conflict(
+            "INCIDENT_CLOSED",
+            format!("the incident of task {id} is not open"),
+        )
+        .into());
     }
     task::retry(file, local, now)?;
     let (attempt, tries) = (file.task.attempt, file.task.tries);
@@ -69,18 +91,27 @@ pub(super) fn resolve(
     comment: &str,
 ) -> Result<Answer, Stop> {
     let (Some(id), Some(attempt), Some(sequence)) = (&target.task, target.attempt, target.sequence) else {
-        let refusal = Rejection::conflict("NOT_RESOLVABLE", format!("incident {} is not about a step's outcome", target.id));
+        let refusal = Rejection::conflict(
+            "NOT_RESOLVABLE",
+            format!("incident {} is not about a step's outcome", target.id),
+        );
         return Err(refusal.hint("retry it instead").into());
     };
     if comment.trim().is_empty() {
-        return Err(Rejection::invalid("COMMENT_REQUIRED", "say how you know: a comment is needed").argument("comment").into());
+        return Err(
+            Rejection::invalid("COMMENT_REQUIRED", "say how you know: a comment is needed")
+                .argument("comment")
+                .into(),
+        );
     }
     open(work, target)?;
     let (now, actor) = (work.env.now, work.env.actor.to_owned());
     work.with(&target.instance, |m| {
         let mut out = Vec::new();
         let file = m.work.task_mut(id)?;
-        task_resolution(file, attempt, sequence, performed, result, comment, &actor, now, &mut out)?;
+        task_resolution(
+            file, attempt, sequence, performed, result, comment, &actor, now, &mut out,
+        )?;
         for effect in &out {
             if let Effect::Payload(new) = effect {
                 m.work.payloads.insert(new.digest.clone(), new.value.clone());
@@ -92,7 +123,10 @@ pub(super) fn resolve(
     })
 }
 
-#[expect(clippy::too_many_arguments, reason = "the facts of one decision, passed on once")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the facts of one decision, passed on once"
+)]
 fn task_resolution(
     file: &mut task::TaskFile,
     attempt: u32,
@@ -104,7 +138,17 @@ fn task_resolution(
     now: i64,
     out: &mut Vec<Effect>,
 ) -> Result<(), Stop> {
-    crate::journal::resolve_unknown(file, attempt, sequence, performed, result.cloned(), comment, actor, now, out)?;
+    crate::journal::resolve_unknown(
+        file,
+        attempt,
+        sequence,
+        performed,
+        result.cloned(),
+        comment,
+        actor,
+        now,
+        out,
+    )?;
     Ok(())
 }
 
@@ -121,7 +165,11 @@ fn close(m: &mut Moves<'_, '_>, target: &IncidentTarget, resolution: &str) {
     let local = ids::local_of(&target.id).unwrap_or_default();
     if target.notice || m.instance().incidents.contains(&local) {
         let by = m.work.env.actor.to_owned();
-        m.effect(Effect::CloseIncident { id: target.id.clone(), by, resolution: resolution.to_owned() });
+        m.effect(Effect::CloseIncident {
+            id: target.id.clone(),
+            by,
+            resolution: resolution.to_owned(),
+        });
     }
 }
 

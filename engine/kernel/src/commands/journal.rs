@@ -30,7 +30,11 @@ pub(super) fn run(work: &mut Work<'_>, id: &TaskId, record: &Record) -> Result<A
     })?;
     let file = work.task(id)?;
     let (state, waiting) = (task::status(file, now), task::waiting_for(file));
-    Ok(Answer::Steps { recorded: Box::new(recorded), state, waiting })
+    Ok(Answer::Steps {
+        recorded: Box::new(recorded),
+        state,
+        waiting,
+    })
 }
 
 /// A person decided: an approved delegation starts its child in this transaction (D18).
@@ -67,7 +71,9 @@ pub(super) fn start_queued(m: &mut Moves<'_, '_>, id: &TaskId) -> Result<(), Sto
     if m.work.task(id)?.task.retired.is_some() {
         return Ok(());
     }
-    let children = with_journal(m, id, |cx, file, numbers, out| journal::start_queued(cx, file, numbers, out))?;
+    let children = with_journal(m, id, |cx, file, numbers, out| {
+        journal::start_queued(cx, file, numbers, out)
+    })?;
     start_children(m, id, children)
 }
 
@@ -85,7 +91,12 @@ pub(super) fn wake(m: &mut Moves<'_, '_>, timer: u32) -> Result<(), Stop> {
         .collect();
     for task in tasks {
         let id = m.instance().id.task(task);
-        let waits = m.work.task(&id)?.steps.iter().any(|step| step.wait.is_some_and(|(_, waited)| waited == timer));
+        let waits = m
+            .work
+            .task(&id)?
+            .steps
+            .iter()
+            .any(|step| step.wait.is_some_and(|(_, waited)| waited == timer));
         if waits {
             journal::settle_wait(m.work.task_mut(&id)?, timer, now);
             return Ok(());
@@ -102,7 +113,9 @@ fn with_journal<R>(
 ) -> Result<R, Stop> {
     let definition = m.definition.clone();
     let node_id = m.work.task(id)?.task.node.clone();
-    let node = definition.node(&node_id).ok_or_else(|| Rejection::not_found(format!("no node {node_id}")))?;
+    let node = definition
+        .node(&node_id)
+        .ok_or_else(|| Rejection::not_found(format!("no node {node_id}")))?;
     let bindings = match &node.kind {
         NodeKind::Agent(agent) => Bindings::Agent(agent),
         NodeKind::EngineTask(task) => Bindings::EngineTask(task),
@@ -116,7 +129,16 @@ fn with_journal<R>(
     let (now, max_depth, schemas) = (m.now(), m.work.env.max_depth, m.work.env.schemas);
     m.work.task_mut(id)?;
     let (file, payloads) = m.work.task_and_payloads(id)?;
-    let cx = JournalContext { node: bindings, instance_id: &instance, depth, max_depth, chain: &chain, schemas, payloads, now };
+    let cx = JournalContext {
+        node: bindings,
+        instance_id: &instance,
+        depth,
+        max_depth,
+        chain: &chain,
+        schemas,
+        payloads,
+        now,
+    };
     let answer = act(&cx, file, &mut numbers, &mut out)?;
     m.set_numbers(numbers);
     take(m, out);
@@ -146,22 +168,55 @@ fn start_children(m: &mut Moves<'_, '_>, id: &TaskId, children: Vec<ChildStart>)
         let file = m.work.task(id)?;
         let (node, attempt) = (file.task.node.clone(), file.task.attempt);
         let (model, prompt_version) = lineage(m, &node, file);
-        let cause = Cause::Step { task: id.clone(), attempt, sequence: start.sequence, model, prompt_version };
+        let cause = Cause::Step {
+            task: id.clone(),
+            attempt,
+            sequence: start.sequence,
+            model,
+            prompt_version,
+        };
         let child = start.child.clone();
-        let parent = Parent { instance: m.id(), node, cause };
-        start_child(m, ChildSpec { id: child.clone(), definition, inputs: start.inputs, parent })?;
+        let parent = Parent {
+            instance: m.id(),
+            node,
+            cause,
+        };
+        start_child(
+            m,
+            ChildSpec {
+                id: child.clone(),
+                definition,
+                inputs: start.inputs,
+                parent,
+            },
+        )?;
         let local = local_of(child.as_str()).unwrap_or_default();
-        let running = Child { process: start.process, step: Some((id.local(), attempt, start.sequence)) };
-        m.emit(Event::ChildStarted { child: local, running });
+        let running = Child {
+            process: start.process,
+            step: Some((id.local(), attempt, start.sequence)),
+        };
+        m.emit(Event::ChildStarted {
+            child: local,
+            running,
+        });
     }
     Ok(())
 }
 
 /// The model that the last turn used, and the prompt's version (D12).
 fn lineage(m: &Moves<'_, '_>, node: &str, file: &task::TaskFile) -> (Option<String>, Option<String>) {
-    let Some(NodeKind::Agent(agent)) = m.definition.node(node).map(|node| &node.kind) else { return (None, None) };
-    let turn = file.steps.iter().rev().find_map(|step| step.tool_ref.strip_prefix("model:"));
-    (turn.map(str::to_owned).or_else(|| agent.model.clone()), Some(agent.prompt_version.clone()))
+    let Some(NodeKind::Agent(agent)) = m.definition.node(node).map(|node| &node.kind) else {
+        return (None, None);
+    };
+    let turn = file
+        .steps
+        .iter()
+        .rev()
+        .find_map(|step| step.tool_ref.strip_prefix("model:"));
+    (
+        turn.map(str::to_owned).or_else(|| agent.model.clone()),
+        Some(agent.prompt_version.clone()),
+    )
 }
 
 /// What the journal is told of a child's end.

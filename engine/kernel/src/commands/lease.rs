@@ -8,7 +8,12 @@ use crate::rejection::Stop;
 use crate::task::{self, Caller, Opened, Parked, ReleaseOutcome};
 use crate::work::Work;
 
-pub(super) fn heartbeat(work: &mut Work<'_>, id: &TaskId, caller: &Caller, duration_ms: i64) -> Result<Answer, Stop> {
+pub(super) fn heartbeat(
+    work: &mut Work<'_>,
+    id: &TaskId,
+    caller: &Caller,
+    duration_ms: i64,
+) -> Result<Answer, Stop> {
     let now = work.env.now;
     let until = task::heartbeat(work.task_mut(id)?, caller, duration_ms, now)?;
     Ok(Answer::Lease { until })
@@ -29,7 +34,10 @@ pub(super) fn release(
     reason: Option<&str>,
 ) -> Result<Answer, Stop> {
     let now = work.env.now;
-    let body = Value::map([("afterMs", after_ms.map_or(Value::Null, Value::from)), ("reason", reason.map_or(Value::Null, Value::from))]);
+    let body = Value::map([
+        ("afterMs", after_ms.map_or(Value::Null, Value::from)),
+        ("reason", reason.map_or(Value::Null, Value::from)),
+    ]);
     let file = work.task_mut(id)?;
     if let Opened::Repeat(state) = task::open_closing(file, caller, "release", &body)? {
         return Ok(repeated(file, state));
@@ -56,13 +64,27 @@ pub(super) fn park(work: &mut Work<'_>, id: &TaskId, caller: &Caller) -> Result<
     let parked = task::park(file, caller, now)?;
     let waiting = task::waiting_for(file);
     Ok(match parked {
-        Parked::Parked(state) => Answer::Parked { state, waiting, news: false },
-        Parked::News(state) => Answer::Parked { state, waiting, news: true },
+        Parked::Parked(state) => Answer::Parked {
+            state,
+            waiting,
+            news: false,
+        },
+        Parked::News(state) => Answer::Parked {
+            state,
+            waiting,
+            news: true,
+        },
     })
 }
 
 /// Ends the lease and remembers the answer: the state that the task shows without it.
-pub(super) fn close(file: &mut task::TaskFile, caller: &Caller, operation: &str, body: &Value, now: i64) -> Answer {
+pub(super) fn close(
+    file: &mut task::TaskFile,
+    caller: &Caller,
+    operation: &str,
+    body: &Value,
+    now: i64,
+) -> Answer {
     // The state is read once the lease is gone, so closing comes first with a provisional answer.
     let before = task::status(file, now);
     task::close(file, caller, operation, body, before);
@@ -74,7 +96,13 @@ pub(super) fn answered(file: &mut task::TaskFile, now: i64) -> Answer {
     let (attempt, available_at, incident) = (file.task.attempt, file.task.available_at, file.task.incident());
     let state = task::status(file, now);
     if let Some(closing) = &mut file.task.closing {
-        *closing = task::Closing { state, attempt, available_at, incident, ..closing.clone() };
+        *closing = task::Closing {
+            state,
+            attempt,
+            available_at,
+            incident,
+            ..closing.clone()
+        };
     }
     closed(file, now)
 }
@@ -97,6 +125,11 @@ pub(super) fn repeated(file: &task::TaskFile, state: task::TaskState) -> Answer 
             available_at: closing.available_at,
             incident: closing.incident,
         },
-        None => Answer::Closed { state, attempt: file.task.attempt, available_at: None, incident: None },
+        None => Answer::Closed {
+            state,
+            attempt: file.task.attempt,
+            available_at: None,
+            incident: None,
+        },
     }
 }

@@ -34,27 +34,93 @@ pub use human::Person;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
     Start(Box<StartInstance>),
-    Complete { task: TaskId, caller: Caller, completion: Completion },
-    Failure { task: TaskId, caller: Caller, failure: task::Failure },
-    Error { task: TaskId, caller: Caller, error: BusinessError },
-    Release { task: TaskId, caller: Caller, after_ms: Option<i64>, reason: Option<String> },
-    Park { task: TaskId, caller: Caller },
-    Heartbeat { task: TaskId, caller: Caller, duration_ms: i64 },
-    Unlock { task: TaskId },
-    Steps { task: TaskId, record: Record },
-    Decide { human: String, task: TaskId, person: Person, approved: bool, comment: Option<String>, digest: Option<String> },
-    CompleteHuman { human: String, person: Person, outcome: Option<String>, variables: BTreeMap<String, Value>, comment: Option<String> },
-    FireTimer { timer: String },
-    ChildDone { child: InstanceId },
-    Continue { instance: InstanceId },
+    Complete {
+        task: TaskId,
+        caller: Caller,
+        completion: Completion,
+    },
+    Failure {
+        task: TaskId,
+        caller: Caller,
+        failure: task::Failure,
+    },
+    Error {
+        task: TaskId,
+        caller: Caller,
+        error: BusinessError,
+    },
+    Release {
+        task: TaskId,
+        caller: Caller,
+        after_ms: Option<i64>,
+        reason: Option<String>,
+    },
+    Park {
+        task: TaskId,
+        caller: Caller,
+    },
+    Heartbeat {
+        task: TaskId,
+        caller: Caller,
+        duration_ms: i64,
+    },
+    Unlock {
+        task: TaskId,
+    },
+    Steps {
+        task: TaskId,
+        record: Record,
+    },
+    Decide {
+        human: String,
+        task: TaskId,
+        person: Person,
+        approved: bool,
+        comment: Option<String>,
+        digest: Option<String>,
+    },
+    CompleteHuman {
+        human: String,
+        person: Person,
+        outcome: Option<String>,
+        variables: BTreeMap<String, Value>,
+        comment: Option<String>,
+    },
+    FireTimer {
+        timer: String,
+    },
+    ChildDone {
+        child: InstanceId,
+    },
+    Continue {
+        instance: InstanceId,
+    },
     /// A durable command for this instance failed too often: an incident holds its row.
-    GiveUp { instance: InstanceId, held: Held, message: String },
+    GiveUp {
+        instance: InstanceId,
+        held: Held,
+        message: String,
+    },
     /// A durable command for this instance that nobody can read.
-    Unreadable { instance: InstanceId },
-    Lapse { task: TaskId },
-    Cancel { instance: InstanceId, reason: String },
-    RetryIncident { target: IncidentTarget },
-    ResolveIncident { target: IncidentTarget, performed: bool, result: Option<Value>, comment: String },
+    Unreadable {
+        instance: InstanceId,
+    },
+    Lapse {
+        task: TaskId,
+    },
+    Cancel {
+        instance: InstanceId,
+        reason: String,
+    },
+    RetryIncident {
+        target: IncidentTarget,
+    },
+    ResolveIncident {
+        target: IncidentTarget,
+        performed: bool,
+        result: Option<Value>,
+        comment: String,
+    },
 }
 
 /// A start by a person, a service or a schedule: always a new root.
@@ -74,7 +140,10 @@ pub struct StartInstance {
 pub enum Completion {
     Variables(BTreeMap<String, Value>),
     /// Agents: text, or the object of the output schema, and the outcome.
-    Result { result: Value, outcome: Option<String> },
+    Result {
+        result: Value,
+        outcome: Option<String>,
+    },
 }
 
 /// A business error by code.
@@ -99,16 +168,40 @@ pub struct IncidentTarget {
 /// What a command answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    Started { id: InstanceId, status: Status },
+    Started {
+        id: InstanceId,
+        status: Status,
+    },
     /// A closing call took effect.
-    Closed { state: TaskState, attempt: u32, available_at: Option<i64>, incident: Option<u32> },
+    Closed {
+        state: TaskState,
+        attempt: u32,
+        available_at: Option<i64>,
+        incident: Option<u32>,
+    },
     /// 422 `INVALID_OUTPUT`: counted, so it commits although it refuses.
-    InvalidOutput { errors: Vec<String> },
-    Parked { state: TaskState, waiting: Vec<Waiting>, news: bool },
-    Lease { until: i64 },
-    Steps { recorded: Box<Recorded>, state: TaskState, waiting: Vec<Waiting> },
-    Decided { child: Option<InstanceId> },
-    Ended { status: Status },
+    InvalidOutput {
+        errors: Vec<String>,
+    },
+    Parked {
+        state: TaskState,
+        waiting: Vec<Waiting>,
+        news: bool,
+    },
+    Lease {
+        until: i64,
+    },
+    Steps {
+        recorded: Box<Recorded>,
+        state: TaskState,
+        waiting: Vec<Waiting>,
+    },
+    Decided {
+        child: Option<InstanceId>,
+    },
+    Ended {
+        status: Status,
+    },
     Done,
     /// Nothing was there to do: a durable command whose cause is gone.
     Nothing,
@@ -176,7 +269,9 @@ impl Command {
             | Self::GiveUp { instance, .. }
             | Self::Unreadable { instance }
             | Self::Cancel { instance, .. } => Some(instance.clone()),
-            Self::RetryIncident { target } | Self::ResolveIncident { target, .. } => Some(target.instance.clone()),
+            Self::RetryIncident { target } | Self::ResolveIncident { target, .. } => {
+                Some(target.instance.clone())
+            }
             Self::CompleteHuman { human, .. } => crate::ids::owner_of(human),
             Self::FireTimer { timer } => crate::ids::owner_of(timer),
             Self::Complete { .. }
@@ -207,30 +302,78 @@ pub fn execute(work: &mut Work<'_>, command: &Command) -> Result<Answer, Stop> {
     }
     match command {
         Command::Start(start) => start::run(work, start),
-        Command::Complete { task, caller, completion } => complete::run(work, task, caller, completion),
-        Command::Failure { task, caller, failure } => failure::run(work, task, caller, failure),
+        Command::Complete {
+            task,
+            caller,
+            completion,
+        } => complete::run(work, task, caller, completion),
+        Command::Failure {
+            task,
+            caller,
+            failure,
+        } => failure::run(work, task, caller, failure),
         Command::Error { task, caller, error } => error::run(work, task, caller, error),
-        Command::Release { task, caller, after_ms, reason } => lease::release(work, task, caller, *after_ms, reason.as_deref()),
+        Command::Release {
+            task,
+            caller,
+            after_ms,
+            reason,
+        } => lease::release(work, task, caller, *after_ms, reason.as_deref()),
         Command::Park { task, caller } => lease::park(work, task, caller),
-        Command::Heartbeat { task, caller, duration_ms } => lease::heartbeat(work, task, caller, *duration_ms),
+        Command::Heartbeat {
+            task,
+            caller,
+            duration_ms,
+        } => lease::heartbeat(work, task, caller, *duration_ms),
         Command::Unlock { task } => lease::unlock(work, task),
         Command::Steps { task, record } => journal::run(work, task, record),
-        Command::Decide { human, task, person, approved, comment, digest } => {
-            human::decide(work, human, task, person, *approved, comment.as_deref(), digest.as_deref())
-        }
-        Command::CompleteHuman { human, person, outcome, variables, comment } => {
-            human::complete(work, human, person, outcome.as_deref(), variables, comment.as_deref())
-        }
+        Command::Decide {
+            human,
+            task,
+            person,
+            approved,
+            comment,
+            digest,
+        } => human::decide(
+            work,
+            human,
+            task,
+            person,
+            *approved,
+            comment.as_deref(),
+            digest.as_deref(),
+        ),
+        Command::CompleteHuman {
+            human,
+            person,
+            outcome,
+            variables,
+            comment,
+        } => human::complete(
+            work,
+            human,
+            person,
+            outcome.as_deref(),
+            variables,
+            comment.as_deref(),
+        ),
         Command::FireTimer { timer } => timer::run(work, timer),
         Command::ChildDone { child } => child_done::run(work, child),
         Command::Continue { instance } => timer::go_on(work, instance),
-        Command::GiveUp { instance, held, message } => durable::give_up(work, instance, held, message),
+        Command::GiveUp {
+            instance,
+            held,
+            message,
+        } => durable::give_up(work, instance, held, message),
         Command::Unreadable { instance } => Err(durable::unreadable(instance)),
         Command::Lapse { task } => lapse::run(work, task),
         Command::Cancel { instance, reason } => cancel::run(work, instance, reason),
         Command::RetryIncident { target } => incident::retry(work, target),
-        Command::ResolveIncident { target, performed, result, comment } => {
-            incident::resolve(work, target, *performed, result.as_ref(), comment)
-        }
+        Command::ResolveIncident {
+            target,
+            performed,
+            result,
+            comment,
+        } => incident::resolve(work, target, *performed, result.as_ref(), comment),
     }
 }

@@ -26,5 +26,8 @@ pub(super) fn run(work: &mut Work<'_>, request: &StartInstance) -> Result<Answer
         sealed: false,
     };
     start(work, &definition, started, request.variables.clone())?;
-    Ok(Answer::Started { id: request.id.clone(), status: work.instance(&request.id)?.status })
+    Ok(Answer::Started {
+        id: request.id.clone(),
+        status: work.instance(&request.id)?.status,
+    })
 }

@@ -22,8 +22,14 @@ pub(super) fn run(work: &mut Work<'_>, timer: &str) -> Result<Answer, Stop> {
             .iter()
             .find(|(_, token)| token.state == TokenState::Waiting(Wait::Timer { timer: local }))
             .map(|(id, _)| *id);
-        let unserved = tokens.iter().find(|(_, token)| token.alarm == Some(local)).map(|(id, _)| *id);
-        let timed_out = tokens.iter().find(|(_, token)| token.timeout == Some(local)).map(|(id, _)| *id);
+        let unserved = tokens
+            .iter()
+            .find(|(_, token)| token.alarm == Some(local))
+            .map(|(id, _)| *id);
+        let timed_out = tokens
+            .iter()
+            .find(|(_, token)| token.timeout == Some(local))
+            .map(|(id, _)| *id);
         m.emit(Event::TimerFired { timer: local });
         if let Some(token) = waiting {
             nodes::resume(m, token, Signal::Timer)?;
@@ -55,7 +61,8 @@ pub(super) fn go_on(work: &mut Work<'_>, instance: &InstanceId) -> Result<Answer
 
 /// `start_within` is over and no worker ever took the task: somebody should know. A notice holds nothing.
 fn alarm(m: &mut Moves<'_, '_>, token: u32) -> Result<(), Stop> {
-    let Some(TokenState::Waiting(Wait::Task { task })) = m.token(token).map(|token| token.state.clone()) else {
+    let Some(TokenState::Waiting(Wait::Task { task })) = m.token(token).map(|token| token.state.clone())
+    else {
         return Ok(());
     };
     let id = m.instance().id.task(task);

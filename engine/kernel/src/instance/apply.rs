@@ -64,12 +64,23 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
     match event {
         // Only the first event of a history; `replay` and the work set build the state from it.
         Event::InstanceStarted(_) => {}
-        Event::VariableSet { scope, name, variable } => {
+        Event::VariableSet {
+            scope,
+            name,
+            variable,
+        } => {
             if let Some(scope) = instance.scopes.get_mut(scope) {
                 scope.variables.insert(name.clone(), variable.clone());
             }
         }
-        Event::TokenCreated { token, scope, node, activity, forks, from } => {
+        Event::TokenCreated {
+            token,
+            scope,
+            node,
+            activity,
+            forks,
+            from,
+        } => {
             taken(instance, (*token).max(*activity));
             let token_state = Token {
                 scope: *scope,
@@ -84,7 +95,13 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
             };
             instance.tokens.insert(*token, token_state);
         }
-        Event::TokenMoved { token, node, activity, from, forks } => {
+        Event::TokenMoved {
+            token,
+            node,
+            activity,
+            from,
+            forks,
+        } => {
             taken(instance, *activity);
             if let Some(token) = instance.tokens.get_mut(token) {
                 token.node.clone_from(node);
@@ -100,19 +117,30 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
             }
         }
         Event::TokenWaits { token, wait } => {
-            if let Wait::Human { human: number } | Wait::Timer { timer: number } | Wait::Child { child: number } = wait {
+            if let Wait::Human { human: number }
+            | Wait::Timer { timer: number }
+            | Wait::Child { child: number } = wait
+            {
                 taken(instance, *number);
             }
             set_state(instance, *token, TokenState::Waiting(wait.clone()));
         }
-        Event::TokenStuck { token, stuck, code: _ } => {
+        Event::TokenStuck {
+            token,
+            stuck,
+            code: _,
+        } => {
             set_state(instance, *token, TokenState::Stuck(stuck.clone()));
         }
         Event::TokenReady { token } => set_state(instance, *token, TokenState::Ready),
         Event::TokenEnded { token } => {
             instance.tokens.remove(token);
         }
-        Event::TimerArmed { timer, due_at, guards } => {
+        Event::TimerArmed {
+            timer,
+            due_at,
+            guards,
+        } => {
             taken(instance, *timer);
             instance.timers.insert(*timer, *due_at);
             match guards {
@@ -136,11 +164,18 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
                 token.alarm = token.alarm.filter(|armed| armed != timer);
             }
         }
-        Event::TaskCreated { token, task, topic: _ } => {
+        Event::TaskCreated {
+            token,
+            task,
+            topic: _,
+        } => {
             taken(instance, *task);
             set_state(instance, *token, TokenState::Waiting(Wait::Task { task: *task }));
         }
-        Event::HumanOpened { human, approval_of: _ } => {
+        Event::HumanOpened {
+            human,
+            approval_of: _,
+        } => {
             taken(instance, *human);
             instance.humans.insert(*human);
         }
@@ -170,7 +205,12 @@ pub fn apply(instance: &mut Instance, event: &Event, at: i64) {
             instance.reason = Some(reason.clone());
             instance.ending.clone_from(into);
         }
-        Event::InstanceEnded { status, reason, error, message } => {
+        Event::InstanceEnded {
+            status,
+            reason,
+            error,
+            message,
+        } => {
             instance.status = *status;
             instance.ended_at = Some(at);
             instance.ending = None;

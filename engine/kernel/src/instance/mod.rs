@@ -222,7 +222,10 @@ pub struct Variable {
     pub source: Source,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde asks for")]
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde asks for"
+)]
 fn is_false(value: &bool) -> bool {
     !*value
 }
@@ -298,7 +301,11 @@ pub enum Resume {
     /// Enter the node again.
     Enter,
     /// The work is done; only its result could not be taken over.
-    Leave { result: Content, outcome: Option<String>, source: Source },
+    Leave {
+        result: Content,
+        outcome: Option<String>,
+        source: Source,
+    },
 }
 
 /// A running child.

@@ -17,7 +17,9 @@ impl NodeType for Agent {
     }
 
     fn resume(&self, m: &mut Moves<'_, '_>, token: u32, node: &Node, signal: Signal) -> Result<(), Trouble> {
-        let Signal::Done(done) = signal else { return m.leave(token, node) };
+        let Signal::Done(done) = signal else {
+            return m.leave(token, node);
+        };
         // The contract was checked when the task was completed.
         let chosen = match &done.outcome {
             None => None,
@@ -25,14 +27,20 @@ impl NodeType for Agent {
                 Some(outcome) => Some(outcome),
                 None => {
                     let message = format!("node {} has no outcome {name}", node.id);
-                    return Err(Trouble::Incident { code: "OUTCOME_NOT_FOUND", message });
+                    return Err(Trouble::Incident {
+                        code: "OUTCOME_NOT_FOUND",
+                        message,
+                    });
                 }
             },
         };
         m.set(&self.result_variable, done.result.clone(), true, &done.source);
         if let Some(outcome) = chosen {
             m.set_engine_name(&node.id, "outcome", Value::from(outcome.name.as_str()));
-            m.emit(Event::OutcomeChosen { node: node.id.clone(), outcome: outcome.name.clone() });
+            m.emit(Event::OutcomeChosen {
+                node: node.id.clone(),
+                outcome: outcome.name.clone(),
+            });
         }
         let target = chosen.map(|outcome| outcome.then.as_str());
         if node.outputs.is_some() {

@@ -24,7 +24,10 @@ impl NodeType for CallProcess {
             }
             return Err(Stop::MissingDefinition(self.process.clone(), self.version).into());
         };
-        let deepest = self.max_depth.unwrap_or(m.work.env.max_depth).min(m.work.env.max_depth);
+        let deepest = self
+            .max_depth
+            .unwrap_or(m.work.env.max_depth)
+            .min(m.work.env.max_depth);
         if m.instance().depth + 1 > deepest {
             let message = format!("a child of this instance would be deeper than {deepest}");
             return m.raise(token, node, "CHILD_DEPTH_EXCEEDED", Some(message));
@@ -42,26 +45,48 @@ impl NodeType for CallProcess {
             id: m.id().child(child),
             definition,
             inputs,
-            parent: Parent { instance: m.id(), node: node.id.clone(), cause: Cause::Token(token) },
+            parent: Parent {
+                instance: m.id(),
+                node: node.id.clone(),
+                cause: Cause::Token(token),
+            },
         };
         let process = self.process.clone();
         match start_child(m, spec) {
             Ok(()) => {
-                m.emit(Event::ChildStarted { child, running: Child { process, step: None } });
-                m.emit(Event::TokenWaits { token, wait: Wait::Child { child } });
+                m.emit(Event::ChildStarted {
+                    child,
+                    running: Child { process, step: None },
+                });
+                m.emit(Event::TokenWaits {
+                    token,
+                    wait: Wait::Child { child },
+                });
                 Ok(())
             }
-            Err(Stop::Rejected(refusal)) => m.raise(token, node, "CHILD_INPUT_INVALID", Some(refusal.message)),
+            Err(Stop::Rejected(refusal)) => {
+                m.raise(token, node, "CHILD_INPUT_INVALID", Some(refusal.message))
+            }
             Err(stop) => Err(stop.into()),
         }
     }
 
     fn resume(&self, m: &mut Moves<'_, '_>, token: u32, node: &Node, signal: Signal) -> Result<(), Trouble> {
-        let Signal::Child(end) = signal else { return m.leave(token, node) };
-        let ChildEnd { status, outputs, error } = end;
+        let Signal::Child(end) = signal else {
+            return m.leave(token, node);
+        };
+        let ChildEnd {
+            status,
+            outputs,
+            error,
+        } = end;
         if status == Status::Completed {
             let result = outputs.as_map().cloned().unwrap_or_default();
-            let done = Done { result: Value::Map(present(result)), outcome: None, source: Source::node(&node.id) };
+            let done = Done {
+                result: Value::Map(present(result)),
+                outcome: None,
+                source: Source::node(&node.id),
+            };
             return finish(m, token, node, done, None);
         }
         let message = format!("the called process ended {}", status.as_str());
@@ -71,8 +96,6 @@ impl NodeType for CallProcess {
 }
 
 /// Outputs that the child left unset are not merged.
-fn present(
-    result: std::collections::BTreeMap<String, Value>,
-) -> std::collections::BTreeMap<String, Value> {
+fn present(result: std::collections::BTreeMap<String, Value>) -> std::collections::BTreeMap<String, Value> {
     result.into_iter().filter(|(_, value)| !value.is_null()).collect()
 }

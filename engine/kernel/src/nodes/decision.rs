@@ -20,16 +20,40 @@ impl NodeType for DecisionTable {
         };
         let matched = self.matched(m, token, inputs.as_ref())?;
         let result = self.answer(m, token, node, &matched, inputs.as_ref())?;
-        let columns: BTreeMap<String, Content> =
-            result.iter().map(|(name, value)| (name.clone(), m.content(value.clone()))).collect();
-        m.emit(Event::DecisionTaken { token, node: node.id.clone(), matched: matched.iter().map(|n| *n as u32).collect(), columns });
-        finish(m, token, node, Done { result: Value::Map(result), outcome: None, source: Source::node(&node.id) }, None)
+        let columns: BTreeMap<String, Content> = result
+            .iter()
+            .map(|(name, value)| (name.clone(), m.content(value.clone())))
+            .collect();
+        m.emit(Event::DecisionTaken {
+            token,
+            node: node.id.clone(),
+            matched: matched.iter().map(|n| *n as u32).collect(),
+            columns,
+        });
+        finish(
+            m,
+            token,
+            node,
+            Done {
+                result: Value::Map(result),
+                outcome: None,
+                source: Source::node(&node.id),
+            },
+            None,
+        )
     }
 }
 
 trait Rules {
     fn matched(&self, m: &Moves<'_, '_>, token: u32, inputs: Option<&Value>) -> Result<Vec<usize>, Trouble>;
-    fn answer(&self, m: &Moves<'_, '_>, token: u32, node: &Node, matched: &[usize], inputs: Option<&Value>) -> Result<Row, Trouble>;
+    fn answer(
+        &self,
+        m: &Moves<'_, '_>,
+        token: u32,
+        node: &Node,
+        matched: &[usize],
+        inputs: Option<&Value>,
+    ) -> Result<Row, Trouble>;
 }
 
 impl Rules for DecisionTable {
@@ -42,8 +66,15 @@ impl Rules for DecisionTable {
                 Value::Bool(false) => continue,
                 other => {
                     let node = m.token(token).map_or("?", |token| token.node.as_str());
-                    let message = format!("node {node}: rule {} gave {} where true or false is needed", index + 1, other.kind());
-                    return Err(Trouble::Incident { code: "EXPRESSION_FAILED", message });
+                    let message = format!(
+                        "node {node}: rule {} gave {} where true or false is needed",
+                        index + 1,
+                        other.kind()
+                    );
+                    return Err(Trouble::Incident {
+                        code: "EXPRESSION_FAILED",
+                        message,
+                    });
                 }
             }
             if self.hit_policy == HitPolicy::First {
@@ -52,13 +83,23 @@ impl Rules for DecisionTable {
         }
         if self.hit_policy == HitPolicy::Priority {
             // Highest wins, then the first.
-            let best = matched.iter().copied().max_by_key(|index| (self.rules[*index].priority, std::cmp::Reverse(*index)));
+            let best = matched
+                .iter()
+                .copied()
+                .max_by_key(|index| (self.rules[*index].priority, std::cmp::Reverse(*index)));
             return Ok(best.into_iter().collect());
         }
         Ok(matched)
     }
 
-    fn answer(&self, m: &Moves<'_, '_>, token: u32, node: &Node, matched: &[usize], inputs: Option<&Value>) -> Result<Row, Trouble> {
+    fn answer(
+        &self,
+        m: &Moves<'_, '_>,
+        token: u32,
+        node: &Node,
+        matched: &[usize],
+        inputs: Option<&Value>,
+    ) -> Result<Row, Trouble> {
         let row = |columns: &[Column]| -> Result<Row, Trouble> {
             let mut row = Row::new();
             for column in columns {
@@ -85,12 +126,20 @@ impl Rules for DecisionTable {
             HitPolicy::Any if rows.iter().all(|other| *other == rows[0]) => Ok(rows.swap_remove(0)),
             HitPolicy::Unique | HitPolicy::Any => Err(Trouble::Incident {
                 code: "HIT_POLICY",
-                message: format!("{} rules of decision {} match, against its hit policy", matched.len(), node.id),
+                message: format!(
+                    "{} rules of decision {} match, against its hit policy",
+                    matched.len(),
+                    node.id
+                ),
             }),
-            HitPolicy::Collect => Ok(collected(rows).into_iter().map(|(name, values)| (name, Value::List(values))).collect()),
-            HitPolicy::CollectSum | HitPolicy::CollectMin | HitPolicy::CollectMax | HitPolicy::CollectCount => {
-                aggregated(self.hit_policy, node, collected(rows))
-            }
+            HitPolicy::Collect => Ok(collected(rows)
+                .into_iter()
+                .map(|(name, values)| (name, Value::List(values)))
+                .collect()),
+            HitPolicy::CollectSum
+            | HitPolicy::CollectMin
+            | HitPolicy::CollectMax
+            | HitPolicy::CollectCount => aggregated(self.hit_policy, node, collected(rows)),
         }
     }
 }
@@ -115,18 +164,26 @@ fn aggregated(policy: HitPolicy, node: &Node, columns: BTreeMap<String, Vec<Valu
         }
         let numbers: Option<Vec<_>> = values.iter().map(Value::as_decimal).collect();
         let folded = numbers.and_then(|numbers| {
-            numbers.into_iter().try_fold(None, |so_far: Option<rust_decimal::Decimal>, number| {
-                Some(Some(match (policy, so_far) {
-                    (_, None) => number,
-                    (HitPolicy::CollectMin, Some(least)) => least.min(number),
-                    (HitPolicy::CollectMax, Some(most)) => most.max(number),
-                    (_, Some(sum)) => sum.checked_add(number)?,
-                }))
-            })
+            numbers
+                .into_iter()
+                .try_fold(None, |so_far: Option<rust_decimal::Decimal>, number| {
+                    Some(Some(match (policy, so_far) {
+                        (_, None) => number,
+                        (HitPolicy::CollectMin, Some(least)) => least.min(number),
+                        (HitPolicy::CollectMax, Some(most)) => most.max(number),
+                        (_, Some(sum)) => sum.checked_add(number)?,
+                    }))
+                })
         });
         let Some(Some(number)) = folded else {
-            let message = format!("decision {} cannot aggregate column {name}: it holds more than numbers", node.id);
-            return Err(Trouble::Incident { code: "HIT_POLICY", message });
+            let message = format!(
+                "decision {} cannot aggregate column {name}: it holds more than numbers",
+                node.id
+            );
+            return Err(Trouble::Incident {
+                code: "HIT_POLICY",
+                message,
+            });
         };
         row.insert(name, Value::Number(number));
     }

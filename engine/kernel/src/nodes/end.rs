@@ -37,8 +37,16 @@ impl NodeType for End {
                 caught_by: None,
             });
             m.end_token(token);
-            let error = Failure { code: code.clone(), reason: None };
-            return Ok(m.end_all(Status::Failed, Some(format!("error end {}", node.id)), Some(error), message)?);
+            let error = Failure {
+                code: code.clone(),
+                reason: None,
+            };
+            return Ok(m.end_all(
+                Status::Failed,
+                Some(format!("error end {}", node.id)),
+                Some(error),
+                message,
+            )?);
         }
         m.end_token(token);
         if let Some(message) = message {
@@ -57,7 +65,9 @@ fn declared(m: &Moves<'_, '_>) -> Result<BTreeMap<String, Value>, Stop> {
         .filter(|declared| declared.input)
         .chain(&definition.outputs)
         .map(|declared| &declared.name);
-    let set = names.clone().filter_map(|name| m.instance().variables().get(name));
+    let set = names
+        .clone()
+        .filter_map(|name| m.instance().variables().get(name));
     at_hand(set.map(|variable| &variable.content), m.work.payloads)?;
     let mut values = BTreeMap::new();
     for name in names {
@@ -88,7 +98,10 @@ pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
     }
     let definition = m.definition.clone();
     let is_child = m.instance().parent.is_some();
-    let set = definition.outputs.iter().filter_map(|output| m.instance().variables().get(&output.name));
+    let set = definition
+        .outputs
+        .iter()
+        .filter_map(|output| m.instance().variables().get(&output.name));
     at_hand(set.map(|variable| &variable.content), m.work.payloads)?;
     for output in &definition.outputs {
         let (reason, wrong) = match m.instance().variables().get(&output.name) {
@@ -104,8 +117,15 @@ pub(crate) fn complete_instance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
                 }
             }
         };
-        let error = Failure { code: "OUTPUT_INVALID".to_owned(), reason: Some(reason.to_owned()) };
-        let text = format!("output {}, declared as {}: {wrong}", output.name, types::expected(output.kind));
+        let error = Failure {
+            code: "OUTPUT_INVALID".to_owned(),
+            reason: Some(reason.to_owned()),
+        };
+        let text = format!(
+            "output {}, declared as {}: {wrong}",
+            output.name,
+            types::expected(output.kind)
+        );
         return m.end_all(Status::Failed, Some(text), Some(error), None);
     }
     let message = m.instance().message.clone();

@@ -13,7 +13,14 @@ impl NodeType for EngineTask {
             Some(mappings) => Some(m.mapped(token, mappings, None)?),
             None => None,
         };
-        m.create_task(token, node, &self.service, self.priority, false, inputs.map(Value::Map));
+        m.create_task(
+            token,
+            node,
+            &self.service,
+            self.priority,
+            false,
+            inputs.map(Value::Map),
+        );
         if let Some(within) = self.start_within_ms {
             let due_at = m.now().saturating_add(within);
             m.arm(node, due_at, Some(Guard::Start(token)));

@@ -17,9 +17,16 @@ impl NodeType for Exclusive {
         }
         let Some(target) = target else {
             let message = format!("no rule of node {} is true and it has no else", node.id);
-            return Err(Trouble::Incident { code: "NO_BRANCH", message });
+            return Err(Trouble::Incident {
+                code: "NO_BRANCH",
+                message,
+            });
         };
-        m.emit(Event::BranchTaken { token, node: node.id.clone(), target: target.to_owned() });
+        m.emit(Event::BranchTaken {
+            token,
+            node: node.id.clone(),
+            target: target.to_owned(),
+        });
         m.goto(token, target, None);
         Ok(())
     }

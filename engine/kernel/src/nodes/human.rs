@@ -48,19 +48,32 @@ impl NodeType for Human {
             created_at: m.now(),
         };
         m.effect(Effect::OpenHuman(Box::new(task)));
-        m.emit(Event::TokenWaits { token, wait: Wait::Human { human } });
+        m.emit(Event::TokenWaits {
+            token,
+            wait: Wait::Human { human },
+        });
         Ok(())
     }
 
     fn resume(&self, m: &mut Moves<'_, '_>, token: u32, node: &Node, signal: Signal) -> Result<(), Trouble> {
-        let Signal::Done(done) = signal else { return m.leave(token, node) };
-        let Some(name) = done.outcome.clone() else { return finish(m, token, node, done, None) };
+        let Signal::Done(done) = signal else {
+            return m.leave(token, node);
+        };
+        let Some(name) = done.outcome.clone() else {
+            return finish(m, token, node, done, None);
+        };
         let Some(outcome) = self.outcomes.iter().find(|outcome| outcome.name == name) else {
             let message = format!("node {} has no outcome {name}", node.id);
-            return Err(Trouble::Incident { code: "OUTCOME_NOT_FOUND", message });
+            return Err(Trouble::Incident {
+                code: "OUTCOME_NOT_FOUND",
+                message,
+            });
         };
         m.set_engine_name(&node.id, "outcome", Value::from(name.as_str()));
-        m.emit(Event::OutcomeChosen { node: node.id.clone(), outcome: name });
+        m.emit(Event::OutcomeChosen {
+            node: node.id.clone(),
+            outcome: name,
+        });
         let target = outcome.then.clone();
         finish(m, token, node, done, Some(&target))
     }

@@ -84,7 +84,11 @@ pub(crate) fn finish(
         Ok(()) => {}
         Err(Trouble::Incident { code, message }) => {
             let result = m.content(done.result);
-            let resume = Resume::Leave { result, outcome: done.outcome, source: done.source };
+            let resume = Resume::Leave {
+                result,
+                outcome: done.outcome,
+                source: done.source,
+            };
             m.stick(token, code, message, resume);
             return Ok(());
         }
@@ -130,7 +134,10 @@ pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
         }
         m.work.left -= 1;
         let Some(node) = definition.node(&node_id) else {
-            let message = format!("node {node_id} is not in version {} of the process", definition.version);
+            let message = format!(
+                "node {node_id} is not in version {} of the process",
+                definition.version
+            );
             m.stick(token, "NODE_UNKNOWN", message, Resume::Enter);
             continue;
         };
@@ -140,7 +147,9 @@ pub(crate) fn advance(m: &mut Moves<'_, '_>) -> Result<(), Stop> {
 }
 
 fn arm_timeout(m: &mut Moves<'_, '_>, token: u32, node: &Node) -> Result<(), Trouble> {
-    let Some(timeout) = &node.on_timeout else { return Ok(()) };
+    let Some(timeout) = &node.on_timeout else {
+        return Ok(());
+    };
     if m.token(token).is_some_and(|token| token.timeout.is_some()) {
         return Ok(());
     }

@@ -13,7 +13,10 @@ impl NodeType for Parallel {
     fn enter(&self, m: &mut Moves<'_, '_>, token: u32, node: &Node) -> Result<(), Trouble> {
         match self {
             Self::Fork(branches) => fork(m, token, node, branches),
-            Self::JoinAll => m.emit(Event::TokenWaits { token, wait: Wait::Join }),
+            Self::JoinAll => m.emit(Event::TokenWaits {
+                token,
+                wait: Wait::Join,
+            }),
         }
         Ok(())
     }
@@ -21,10 +24,14 @@ impl NodeType for Parallel {
 
 /// The arriving token takes the first branch; the others get tokens of their own.
 fn fork(m: &mut Moves<'_, '_>, token: u32, node: &Node, branches: &[String]) {
-    let Some(mut forks) = m.token(token).map(|token| token.forks.clone()) else { return };
+    let Some(mut forks) = m.token(token).map(|token| token.forks.clone()) else {
+        return;
+    };
     let scope = m.token(token).map_or(0, |token| token.scope);
     forks.push(m.number());
-    let (first, rest) = branches.split_first().map_or((None, branches), |(first, rest)| (Some(first), rest));
+    let (first, rest) = branches
+        .split_first()
+        .map_or((None, branches), |(first, rest)| (Some(first), rest));
     for branch in rest {
         let (number, activity) = (m.number(), m.number());
         m.emit(Event::TokenCreated {
@@ -47,8 +54,13 @@ fn fork(m: &mut Moves<'_, '_>, token: u32, node: &Node, branches: &[String]) {
 pub(crate) fn settle_joins(m: &mut Moves<'_, '_>) {
     let definition = m.definition.clone();
     let waits = |token: &&Token| token.state == TokenState::Waiting(Wait::Join);
-    let joins: BTreeSet<(u32, String)> =
-        m.instance().tokens.values().filter(waits).map(|token| (token.scope, token.node.clone())).collect();
+    let joins: BTreeSet<(u32, String)> = m
+        .instance()
+        .tokens
+        .values()
+        .filter(waits)
+        .map(|token| (token.scope, token.node.clone()))
+        .collect();
     for (scope, join) in joins {
         if fire(m, &definition, scope, &join) {
             // What it released may change what the others wait for.
@@ -58,17 +70,28 @@ pub(crate) fn settle_joins(m: &mut Moves<'_, '_>) {
 }
 
 fn fire(m: &mut Moves<'_, '_>, definition: &Definition, scope: u32, join: &str) -> bool {
-    let in_scope = m.instance().tokens.iter().filter(|(_, token)| token.scope == scope);
+    let in_scope = m
+        .instance()
+        .tokens
+        .iter()
+        .filter(|(_, token)| token.scope == scope);
     let (arrived, others): (Vec<_>, Vec<_>) = in_scope.partition(|(_, token)| token.node == join);
-    if others.iter().any(|(_, token)| can_reach(definition, &token.node, join)) {
+    if others
+        .iter()
+        .any(|(_, token)| can_reach(definition, &token.node, join))
+    {
         return false;
     }
     // A fork is over when no other token came through it.
     let is_open = |fork: &u32| others.iter().any(|(_, token)| token.forks.contains(fork));
-    let forks: Vec<u32> =
-        arrived.first().map(|(_, token)| token.forks.iter().copied().filter(is_open).collect()).unwrap_or_default();
+    let forks: Vec<u32> = arrived
+        .first()
+        .map(|(_, token)| token.forks.iter().copied().filter(is_open).collect())
+        .unwrap_or_default();
     let arrived: Vec<u32> = arrived.into_iter().map(|(id, _)| *id).collect();
-    let Some((survivor, absorbed)) = arrived.split_first() else { return false };
+    let Some((survivor, absorbed)) = arrived.split_first() else {
+        return false;
+    };
     for token in absorbed {
         m.end_token(*token);
     }
@@ -108,7 +131,13 @@ pub(crate) fn targets(node: &Node) -> Vec<String> {
         NodeKind::Parallel(Parallel::Fork(branches)) => targets.extend(branches.iter().cloned()),
         NodeKind::Agent(agent) => {
             targets.extend(agent.outcomes.iter().map(|outcome| outcome.then.clone()));
-            targets.extend(agent.on_low_confidence.iter().chain(&agent.on_invalid_output).cloned());
+            targets.extend(
+                agent
+                    .on_low_confidence
+                    .iter()
+                    .chain(&agent.on_invalid_output)
+                    .cloned(),
+            );
         }
         NodeKind::Human(human) => targets.extend(human.outcomes.iter().map(|outcome| outcome.then.clone())),
         NodeKind::Start

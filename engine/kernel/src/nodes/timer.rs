@@ -13,7 +13,10 @@ impl NodeType for Moment {
     fn enter(&self, m: &mut Moves<'_, '_>, token: u32, node: &Node) -> Result<(), Trouble> {
         let due_at = due_at(m, token, node, self)?;
         let timer = m.arm(node, due_at, None);
-        m.emit(Event::TokenWaits { token, wait: Wait::Timer { timer } });
+        m.emit(Event::TokenWaits {
+            token,
+            wait: Wait::Timer { timer },
+        });
         Ok(())
     }
 }
@@ -29,7 +32,8 @@ pub(super) fn due_at(m: &Moves<'_, '_>, token: u32, node: &Node, moment: &Moment
         Moment::AfterExpression(expr) => {
             let value = m.evaluate(token, expr, None)?;
             let ms = value.as_str().and_then(|text| duration::parse_ms(text).ok());
-            Ok(m.now().saturating_add(ms.ok_or_else(|| wrong("a duration text, such as 15m or PT15M"))?))
+            Ok(m.now()
+                .saturating_add(ms.ok_or_else(|| wrong("a duration text, such as 15m or PT15M"))?))
         }
         Moment::At(expr) => {
             let value = m.evaluate(token, expr, None)?;
@@ -43,9 +47,18 @@ impl Moves<'_, '_> {
     /// Arms a timer of a node, or one that guards a token.
     pub(super) fn arm(&mut self, node: &Node, due_at: i64, guards: Option<Guard>) -> u32 {
         let timer = self.number();
-        let row = Timer { id: self.instance().id.timer(timer), instance: self.id(), node: node.id.clone(), due_at };
+        let row = Timer {
+            id: self.instance().id.timer(timer),
+            instance: self.id(),
+            node: node.id.clone(),
+            due_at,
+        };
         self.work.effects.push(Effect::ArmTimer(row));
-        self.emit(Event::TimerArmed { timer, due_at, guards });
+        self.emit(Event::TimerArmed {
+            timer,
+            due_at,
+            guards,
+        });
         timer
     }
 }

@@ -246,7 +246,10 @@ fn a_missing_payload_stops_the_decision_and_names_it() {
     let known = std::mem::take(&mut bench.payloads);
     let before = bench.file.clone();
     let stop = bench.record(&second, true, vec![keyed()]).unwrap_err();
-    assert_eq!(stop, Stop::MissingPayloads(vec![bench.step(1).request.digest.clone()]));
+    assert_eq!(
+        stop,
+        Stop::MissingPayloads(vec![bench.step(1).request.digest.clone()])
+    );
     assert_eq!(bench.file, before);
     bench.payloads = known;
     assert!(bench.send(&second, keyed()).unwrap().steps[0].arguments.is_some());

@@ -178,10 +178,17 @@ fn d36_a_batch_that_reaches_the_step_limit_keeps_the_results_it_brought() {
     bench.agent.max_steps = 2;
     let caller = bench.lease("w1");
     bench.batch(&caller, vec![read(1), read(2)]).unwrap();
-    let batch = vec![done(read(1), Value::from("gold")), read(3), done(read(2), Value::Null)];
+    let batch = vec![
+        done(read(1), Value::from("gold")),
+        read(3),
+        done(read(2), Value::Null),
+    ];
     let recorded = bench.batch(&caller, batch).unwrap();
     assert_eq!(recorded.refusal.unwrap().code, "STEP_LIMIT");
-    assert_eq!((bench.state(1), bench.result(1)), (StepState::Completed, Value::from("gold")));
+    assert_eq!(
+        (bench.state(1), bench.result(1)),
+        (StepState::Completed, Value::from("gold"))
+    );
     assert_eq!(bench.state(2), StepState::Started);
     assert_eq!(bench.incidents().len(), 1);
 }

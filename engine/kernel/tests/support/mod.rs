@@ -28,7 +28,11 @@ impl Definitions for Deployed {
     }
 
     fn latest(&self, _: &str, key: &str) -> Option<Arc<Definition>> {
-        self.0.iter().filter(|((known, _), _)| known == key).max_by_key(|((_, version), _)| *version).map(|(_, d)| d.clone())
+        self.0
+            .iter()
+            .filter(|((known, _), _)| known == key)
+            .max_by_key(|((_, version), _)| *version)
+            .map(|(_, d)| d.clone())
     }
 }
 
@@ -65,15 +69,25 @@ pub struct Leased {
 impl World {
     /// Deploys documents: (path, YAML).
     pub fn new(files: &[(&str, &str)]) -> Self {
-        let files: BTreeMap<String, String> = files.iter().map(|(p, t)| ((*p).to_owned(), (*t).to_owned())).collect();
+        let files: BTreeMap<String, String> = files
+            .iter()
+            .map(|(p, t)| ((*p).to_owned(), (*t).to_owned()))
+            .collect();
         let frozen = freeze(&files, &Options::default(), &Nothing);
         assert!(!frozen.has_errors(), "{:#?}", frozen.problems);
-        Self::of(frozen.processes.iter().map(|process| Definition::clone(&process.definition)))
+        Self::of(
+            frozen
+                .processes
+                .iter()
+                .map(|process| Definition::clone(&process.definition)),
+        )
     }
 
     pub fn of(definitions: impl IntoIterator<Item = Definition>) -> Self {
-        let definitions =
-            definitions.into_iter().map(|d| ((d.key.clone(), d.version), Arc::new(d))).collect::<HashMap<_, _>>();
+        let definitions = definitions
+            .into_iter()
+            .map(|d| ((d.key.clone(), d.version), Arc::new(d)))
+            .collect::<HashMap<_, _>>();
         Self {
             definitions: Deployed(definitions),
             absent: HashSet::new(),
@@ -96,8 +110,17 @@ impl World {
 
     /// As if a process had never been deployed.
     pub fn remove(&mut self, process: &str) {
-        let versions = self.definitions.0.keys().filter(|(key, _)| key == process).map(|(_, version)| Some(*version));
-        self.absent.extend(versions.chain([None]).map(|version| (process.to_owned(), version)));
+        let versions = self
+            .definitions
+            .0
+            .keys()
+            .filter(|(key, _)| key == process)
+            .map(|(_, version)| Some(*version));
+        self.absent.extend(
+            versions
+                .chain([None])
+                .map(|version| (process.to_owned(), version)),
+        );
         self.definitions.0.retain(|(key, _), _| key != process);
     }
 
@@ -127,7 +150,12 @@ impl World {
                 Err(Stop::MissingPayloads(digests)) => {
                     self.loads += 1;
                     for digest in digests {
-                        let value = self.tree.payloads.get(&digest).expect("what is named was stored").clone();
+                        let value = self
+                            .tree
+                            .payloads
+                            .get(&digest)
+                            .expect("what is named was stored")
+                            .clone();
                         payloads.insert(digest, value);
                     }
                 }
@@ -144,7 +172,10 @@ impl World {
         self.ran += 1;
         for touched in changes.instances {
             let id = touched.instance.id.clone();
-            self.history.entry(id.clone()).or_default().push((touched.instance.updated_at, touched.events));
+            self.history
+                .entry(id.clone())
+                .or_default()
+                .push((touched.instance.updated_at, touched.events));
             self.commands.entry(id.clone()).or_default().push(self.ran);
             self.tree.instances.insert(id, Arc::new(touched.instance));
         }
@@ -164,7 +195,11 @@ impl World {
                 self.humans.insert(human.id.clone(), *human);
             }
             Effect::CloseHuman(end) => {
-                assert!(self.humans.remove(&end.id).is_some(), "{} is closed twice", end.id);
+                assert!(
+                    self.humans.remove(&end.id).is_some(),
+                    "{} is closed twice",
+                    end.id
+                );
             }
             Effect::ArmTimer(timer) => {
                 self.timers.insert(timer.id, timer.due_at);
@@ -175,11 +210,17 @@ impl World {
             Effect::OpenIncident(incident) if incident.notice => self.notices.push(*incident),
             Effect::OpenIncident(incident) => {
                 let id = incident.id.clone();
-                assert!(self.incidents.insert(id, *incident).is_none(), "an incident is opened twice");
+                assert!(
+                    self.incidents.insert(id, *incident).is_none(),
+                    "an incident is opened twice"
+                );
             }
             Effect::CloseIncident { id, .. } => {
                 let notice = self.notices.iter().any(|notice| notice.id == id);
-                assert!(self.incidents.remove(&id).is_some() || notice, "{id} is closed twice");
+                assert!(
+                    self.incidents.remove(&id).is_some() || notice,
+                    "{id} is closed twice"
+                );
             }
             Effect::Mail(mail) => self.mail.push_back(mail),
         }
@@ -199,7 +240,10 @@ impl World {
             version,
             business_key: None,
             labels: BTreeMap::new(),
-            variables: variables.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect(),
+            variables: variables
+                .iter()
+                .map(|(k, v)| ((*k).to_owned(), v.clone()))
+                .collect(),
         };
         self.run(&Command::Start(Box::new(start)))?;
         self.deliver();
@@ -220,13 +264,19 @@ impl World {
     /// Moves the clock and fires what is due, in order.
     pub fn pass(&mut self, ms: i64) {
         let until = self.now + ms;
-        while let Some((id, due)) = self.timers.iter().min_by_key(|(_, due)| **due).map(|(id, due)| (id.clone(), *due)) {
+        while let Some((id, due)) = self
+            .timers
+            .iter()
+            .min_by_key(|(_, due)| **due)
+            .map(|(id, due)| (id.clone(), *due))
+        {
             if due > until {
                 break;
             }
             self.now = self.now.max(due);
             self.timers.remove(&id);
-            self.run(&Command::FireTimer { timer: id }).expect("a timer fires");
+            self.run(&Command::FireTimer { timer: id })
+                .expect("a timer fires");
             self.deliver();
         }
         self.now = until;
@@ -238,7 +288,9 @@ impl World {
             .tree
             .tasks
             .values()
-            .filter(|file| file.task.topic == topic && task::claimable_at(file).is_some_and(|at| at <= self.now))
+            .filter(|file| {
+                file.task.topic == topic && task::claimable_at(file).is_some_and(|at| at <= self.now)
+            })
             .map(|file| file.task.id.clone())
             .collect();
         open.sort();
@@ -263,7 +315,10 @@ impl World {
             lease: Some((file.task.lease_no, random)),
             arrived_at: self.now,
         };
-        Leased { task: id.clone(), caller }
+        Leased {
+            task: id.clone(),
+            caller,
+        }
     }
 
     /// Leases and completes the only open task of a topic.
@@ -293,17 +348,29 @@ impl World {
 
     pub fn variable_of(&self, id: &InstanceId, name: &str) -> Option<Value> {
         let variable = self.instance(id).variables().get(name)?;
-        Some(variable.content.value(&self.tree.payloads).expect("loaded").clone())
+        Some(
+            variable
+                .content
+                .value(&self.tree.payloads)
+                .expect("loaded")
+                .clone(),
+        )
     }
 
     pub fn person(id: &str, groups: &[&str]) -> Person {
-        Person { id: id.to_owned(), groups: groups.iter().map(|g| (*g).to_owned()).collect(), worker: false }
+        Person {
+            id: id.to_owned(),
+            groups: groups.iter().map(|g| (*g).to_owned()).collect(),
+            worker: false,
+        }
     }
 
     /// Replay equals state (I2); a finished instance holds nothing (I5); open rows are those of open instances.
     pub fn check(&self) {
         for (id, instance) in &self.tree.instances {
-            let rows = self.history[id].iter().map(|(at, events)| (*at, events.as_slice()));
+            let rows = self.history[id]
+                .iter()
+                .map(|(at, events)| (*at, events.as_slice()));
             let replayed = replay(rows).expect("a history begins with its start");
             assert_eq!(&replayed, instance.as_ref(), "replay of {id}");
             if instance.is_over() {
@@ -311,14 +378,30 @@ impl World {
                 assert!(instance.humans.is_empty(), "human tasks of {id}");
                 assert!(instance.timers.is_empty(), "timers of {id}");
                 assert!(instance.incidents.is_empty(), "incidents of {id}");
-                let running = instance.children.keys().filter(|n| !self.tree.instances[&id.child(**n)].is_over());
+                let running = instance
+                    .children
+                    .keys()
+                    .filter(|n| !self.tree.instances[&id.child(**n)].is_over());
                 assert_eq!(running.count(), 0, "running children of {id}");
-                let open = self.tree.tasks.values().filter(|f| f.task.id.instance() == *id && f.task.retired.is_none());
+                let open = self
+                    .tree
+                    .tasks
+                    .values()
+                    .filter(|f| f.task.id.instance() == *id && f.task.retired.is_none());
                 assert_eq!(open.count(), 0, "open tasks of {id}");
             } else if instance.is_ending() {
-                assert!(instance.tokens.is_empty() && instance.timers.is_empty(), "{id} ends and still waits");
-                assert!(instance.humans.is_empty() && instance.incidents.is_empty(), "{id} ends and is still open");
-                assert!(!instance.children.is_empty() || !self.mail.is_empty(), "{id} never ends");
+                assert!(
+                    instance.tokens.is_empty() && instance.timers.is_empty(),
+                    "{id} ends and still waits"
+                );
+                assert!(
+                    instance.humans.is_empty() && instance.incidents.is_empty(),
+                    "{id} ends and is still open"
+                );
+                assert!(
+                    !instance.children.is_empty() || !self.mail.is_empty(),
+                    "{id} never ends"
+                );
             } else {
                 let waits = !instance.tokens.is_empty() || !instance.children.is_empty();
                 assert!(waits, "{id} runs without a token");
@@ -327,19 +410,28 @@ impl World {
         for id in self.timers.keys() {
             let owner = legation_kernel::ids::owner_of(id).expect("an owner");
             let local = legation_kernel::ids::local_of(id).expect("a number");
-            assert!(self.tree.instances[&owner].timers.contains_key(&local), "timer {id} is armed for nobody");
+            assert!(
+                self.tree.instances[&owner].timers.contains_key(&local),
+                "timer {id} is armed for nobody"
+            );
         }
         for id in self.humans.keys() {
             let owner = legation_kernel::ids::owner_of(id).expect("an owner");
             let local = legation_kernel::ids::local_of(id).expect("a number");
-            assert!(self.tree.instances[&owner].humans.contains(&local), "human task {id} is nobody's");
+            assert!(
+                self.tree.instances[&owner].humans.contains(&local),
+                "human task {id} is nobody's"
+            );
         }
     }
 }
 
 impl Leased {
     pub fn complete(&self, variables: &[(&str, Value)]) -> Command {
-        let variables = variables.iter().map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+        let variables = variables
+            .iter()
+            .map(|(k, v)| ((*k).to_owned(), v.clone()))
+            .collect();
         Command::Complete {
             task: self.task.clone(),
             caller: self.caller.clone(),
@@ -351,12 +443,24 @@ impl Leased {
         Command::Complete {
             task: self.task.clone(),
             caller: self.caller.clone(),
-            completion: Completion::Result { result, outcome: outcome.map(str::to_owned) },
+            completion: Completion::Result {
+                result,
+                outcome: outcome.map(str::to_owned),
+            },
         }
     }
 
     pub fn fail(&self, message: &str) -> Command {
-        let failure = task::Failure { message: message.to_owned(), code: None, retryable: true, retry_after_ms: None };
-        Command::Failure { task: self.task.clone(), caller: self.caller.clone(), failure }
+        let failure = task::Failure {
+            message: message.to_owned(),
+            code: None,
+            retryable: true,
+            retry_after_ms: None,
+        };
+        Command::Failure {
+            task: self.task.clone(),
+            caller: self.caller.clone(),
+            failure,
+        }
     }
 }
