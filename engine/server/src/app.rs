@@ -116,7 +116,9 @@ impl App {
         let runtime = tokio::runtime::Handle::current();
         let run = self.tasks.track_future(run);
         let thread = std::thread::Builder::new().name("legation-writer".to_owned());
-        thread.spawn(move || runtime.block_on(run)).expect("a thread can be started");
+        thread
+            .spawn(move || runtime.block_on(run))
+            .expect("a thread can be started");
     }
 
     #[must_use]
