@@ -106,14 +106,16 @@ impl App {
         duties::start(&self);
     }
 
-    /// On SQLite a writer works, and waits for the disk, in its own thread: nothing else must wait there with it.
+    /// On SQLite a writer works, and waits for the disk, in its own thread: nothing else must wait there with it. A
+    /// runtime of one thread, such as a simulation's, keeps it to itself: the writer ends with it.
     fn spawn_writer(&self, writer: WriterLoop) {
         let run = writer.run(self.stop.clone());
-        if self.db().dialect() == Dialect::Postgres {
+        let runtime = tokio::runtime::Handle::current();
+        let alone = runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread;
+        if self.db().dialect() == Dialect::Postgres || alone {
             self.spawn(run);
             return;
         }
-        let runtime = tokio::runtime::Handle::current();
         let run = self.tasks.track_future(run);
         let thread = std::thread::Builder::new().name("legation-writer".to_owned());
         thread
