@@ -97,7 +97,11 @@ try {
   await ended(asks.id);
   await go(`/instances/${asks.id}?tab=lineage`);
   await page.locator('.tree').getByText('large_payout').waitFor();
-  done('an approval by keyboard starts the child, and the lineage shows it');
+  await page.locator('.tree').getByRole('link', { name: /~/ }).click();
+  await page.waitForURL(/\.i\d+/);
+  await page.reload();
+  await page.locator('.djs-shape').first().waitFor();
+  done('an approval by keyboard starts the child, the lineage shows it, and the address of the child can be shared');
 
   const seven = await until('CASE-7 to ask', async () => (await engine.call('approver', 'GET', `/v1/tasks?instanceId=${seventh.id}`)).tasks[0]);
   await go(`/inbox?task=${seven.id}`);

@@ -1,8 +1,8 @@
 //! Studio: the web app in the binary, at every path that is not the API's.
 //!
-//! A path with an extension is a file, all else is the app, which routes by itself. Built files carry a digest in
-//! their name and never change; `index.html` names the current ones and is asked for every time. A debug build reads
-//! `studio/dist` from the disk, a release build holds it. Without `dist` a page says how to build it.
+//! A path with an extension is a file, all else is the app (an id such as `01a2.i5` too), which routes by itself. Built
+//! files carry a digest in their name and never change; `index.html` names the current ones and is asked for every time.
+//! A debug build reads `studio/dist` from the disk, a release build holds it. Without `dist` a page says how to build it.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -82,7 +82,7 @@ pub async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response {
         return nothing().into_response();
     }
     let name = path.trim_start_matches('/');
-    if name.rsplit('/').next().is_some_and(|last| last.contains('.')) {
+    if is_file(name) {
         return match file(name) {
             Some(bytes) => answer(name, bytes),
             None => nothing().into_response(),
@@ -100,6 +100,16 @@ pub async fn serve(method: Method, uri: Uri, headers: HeaderMap) -> Response {
 
 fn nothing() -> Error {
     Error::not_found("there is nothing under this path").hint("GET /v1/openapi.json lists every path")
+}
+
+/// Whether the last part has an extension. `.i5` at the end of an instance's id is none: such an address is shared.
+fn is_file(name: &str) -> bool {
+    let last = name.rsplit('/').next().unwrap_or_default();
+    let Some((_, extension)) = last.rsplit_once('.') else {
+        return false;
+    };
+    let number = extension.strip_prefix(|first: char| first.is_ascii_lowercase());
+    !number.is_some_and(|number| !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit()))
 }
 
 fn asks_for_a_page(headers: &HeaderMap) -> bool {

@@ -90,7 +90,13 @@ async fn a_browser_gets_the_app_and_a_program_its_404() {
         let request = Request::builder().uri(path).header("accept", accept);
         app.send(request.body(Body::empty()).unwrap())
     };
-    for path in ["/", "/instances/01a2.i5/x", "/inbox?task=a.h5"] {
+    // The address of a child instance ends like a file's name.
+    for path in [
+        "/",
+        "/instances/01a2.i5",
+        "/instances/01a2.i5/x",
+        "/inbox?task=a.h5",
+    ] {
         let page = ask(path, "text/html,*/*").await;
         assert_eq!(page.status, 200, "{path}");
         assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
@@ -106,6 +112,7 @@ async fn a_browser_gets_the_app_and_a_program_its_404() {
         "/health/x",
         "/metrics/x",
         "/assets/none.js",
+        "/none.woff2",
         "/../Cargo.toml",
     ] {
         ask(path, "text/html").await.refused(404, "NOT_FOUND");
