@@ -224,6 +224,57 @@ async fn the_feed_says_when_an_approved_step_went_on_and_not_when_it_was_propose
     assert_ne!(at("STEP_STARTED"), at("APPROVAL_OPENED"));
 }
 
+const TICKETS: &str = "
+metadata:
+  key: tickets
+  variables: { customerId: { type: string } }
+flow:
+  nodes:
+    - id: triage
+      type: agent
+      prompt: Handle ${customerId}
+      result_variable: answer
+      tools:
+        - { ref: crm/get_customer, policy: approval_required, approval: { approvers: [finance] } }
+    - { id: done, type: end }
+";
+
+/// Such a step is told with the worker's grant, of which no other row says when it was.
+#[tokio::test]
+async fn an_approved_call_that_a_worker_goes_on_with_is_not_told_as_of_its_proposal() {
+    let app = TestApp::new().await;
+    app.deploy(&[REFUND[0], ("tickets.process.yaml", TICKETS)]).await;
+    app.start("tickets", json!({ "customerId": "C-1" })).await;
+    let lease = app.fetch("agent", "agent").await.expect("the agent's task");
+    let arguments = json!({ "id": "C-1" });
+    let calls = json!([{ "tool": "crm__get_customer", "arguments": arguments }]);
+    turn(&app, &lease, 1, calls).await;
+    let call = step(
+        2,
+        "TOOL",
+        "STARTED",
+        "crm/get_customer",
+        json!({ "arguments": arguments }),
+    );
+    let answer = app.work("agent", &lease, "steps", call.clone()).await.ok();
+    assert_eq!(answer["steps"][0]["state"], "PROPOSED");
+    let id = answer["steps"][0]["approvalTaskId"]
+        .as_str()
+        .expect("an approval");
+    let approval = app.get("alice", &format!("/v1/tasks/{id}")).await.ok();
+    app.advance(20_000);
+    app.post("alice", &path(&approval), approve(&approval)).await.ok();
+    let decided = app.get("alice", &format!("/v1/tasks/{id}")).await.ok();
+    let before = crate::feed::once(&app, "&after=", None).await;
+    let again = app.fetch("agent", "agent").await.expect("the task again");
+    let granted = app.work("agent", &again, "steps", call).await.ok();
+    assert_eq!(granted["steps"][0]["state"], "STARTED");
+    let last = before.last().map(|message| message.id.as_str());
+    let news = crate::feed::once(&app, "", last).await;
+    let told = news.iter().find(|message| message.kind == "STEP_STARTED");
+    assert_eq!(told.expect("the call").data["at"], decided["endedAt"]);
+}
+
 /// The model that a node names need not be the one that answers: a fallback may, or the worker's override.
 #[tokio::test]
 async fn an_approval_and_the_lineage_name_the_model_asked_for_and_the_one_that_answered() {
