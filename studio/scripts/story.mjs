@@ -159,7 +159,8 @@ try {
   await go(`/instances/${broken.id}`);
   await page.getByRole('button', { name: 'Retry' }).click();
   await see('it led to EXPRESSION_FAILED');
-  done('a retried incident says what came of it');
+  await page.locator('.incident.past').getByText('It led to EXPRESSION_FAILED again.').waitFor();
+  done('a retried incident says what came of it, also later');
 
   await page.getByRole('button', { name: 'Cancel instance…' }).click();
   await page.getByLabel('Reason').fill('no entries this month');

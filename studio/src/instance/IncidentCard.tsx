@@ -7,7 +7,7 @@ import { useMay } from '../session/me';
 import { Badge, Dialog, InstanceLink, Refused } from '../ui/parts';
 import { Time } from '../ui/time';
 
-export function IncidentCard({ incident, withInstance = false }: { incident: Incident; withInstance?: boolean }) {
+export function IncidentCard({ incident, withInstance = false, came }: { incident: Incident; withInstance?: boolean; came?: string }) {
   const mayOperate = useMay('operate');
   const client = useQueryClient();
   const [resolving, setResolving] = useState(false);
@@ -34,6 +34,7 @@ export function IncidentCard({ incident, withInstance = false }: { incident: Inc
       {!isOpen && (
         <p className="muted">
           closed {incident.resolvedBy ? `by ${incident.resolvedBy}` : 'by the engine'} <Time at={incident.resolvedAt} />
+          {came && <>. {came}</>}
         </p>
       )}
       {isOpen && mayOperate && (

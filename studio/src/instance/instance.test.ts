@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import type { HistoryEntry, HumanTask, TaskJournal } from '../api/types';
+import type { HistoryEntry, HumanTask, Incident, TaskJournal } from '../api/types';
 import { duration, relative } from '../ui/time';
+import { cameOf } from './came';
 import { answered, asked, modelWords, result, tokens } from './journal';
 import { lanes, queued, totals } from './timeline';
 import { sentence } from './Why';
@@ -30,6 +31,19 @@ describe('the timeline', () => {
   it('shows an incident and what follows its retry', () => {
     const stuck = [event(0, 'NODE_ENTERED', 'rule', { token: 1 }), event(0, 'NODE_STUCK', 'rule'), event(500, 'NODE_RETRIED', 'rule'), event(600, 'TOKEN_ENDED', 'rule')];
     expect(lanes(stuck, [], [], T + 1_000)[0]?.stretches.map((one) => [one.kind, one.to - one.from])).toEqual([['incident', 500], ['engine', 100]]);
+  });
+});
+
+describe('a closed incident', () => {
+  const incident = (part: object) => ({ id: 'n1', kind: 'INCIDENT', state: 'RESOLVED', code: 'WORK_FAILED', nodeId: 'pay', createdAt: at(0), resolvedAt: at(100), ...part }) as unknown as Incident;
+  it('tells what came of it', () => {
+    const first = incident({});
+    const again = incident({ id: 'n2', state: 'OPEN', code: 'LEASE_EXPIRY', createdAt: at(200), resolvedAt: undefined });
+    expect(cameOf(first, [first, again], [])).toBe('It led to LEASE_EXPIRY.');
+    expect(cameOf(first, [first, incident({ id: 'n0', createdAt: at(-50) })], [])).toBe('It is being worked on.');
+    expect(cameOf(first, [first], [event(50, 'NODE_ENTERED', 'early', { from: 'pay' }), event(150, 'NODE_ENTERED', 'mail', { from: 'pay' })])).toBe('The flow went on to mail.');
+    expect(cameOf(first, [first], [event(150, 'INSTANCE_CANCELLED', undefined)])).toBe('The instance was cancelled.');
+    expect(cameOf(again, [first, again], [])).toBeUndefined();
   });
 });
 

@@ -7,6 +7,7 @@ import * as queries from '../api/queries';
 import type { Instance } from '../api/types';
 import { Diagram } from '../diagram/Diagram';
 import { passed, readGraph } from '../diagram/graph';
+import { cameOf } from '../instance/came';
 import { Events } from '../instance/Events';
 import { IncidentCard } from '../instance/IncidentCard';
 import { Journal } from '../instance/Journal';
@@ -147,7 +148,7 @@ function Loaded({ instance }: { instance: Instance }) {
                 {incidents.data
                   .filter((one) => !node || one.nodeId === node)
                   .map((one) => (
-                    <IncidentCard key={one.id} incident={one} />
+                    <IncidentCard key={one.id} incident={one} came={cameOf(one, incidents.data, history.data ?? [])} />
                   ))}
               </div>
             )
