@@ -53,8 +53,10 @@ pub(super) async fn listen(
             .map_request(|request: Request<hyper::body::Incoming>| request.map(Body::new));
         // Small answers go at once.
         let _ = stream.set_nodelay(true);
+        // Without upgrades, of which there are none: with them hyper-util looks at the first bytes by itself, and waits
+        // for them for ever.
         let connection = builder
-            .serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(service))
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service))
             .into_owned();
         let connection = graceful.watch(connection);
         connections.spawn(async move {
