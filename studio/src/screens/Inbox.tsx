@@ -2,6 +2,7 @@
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useEffect, useMemo, useRef, useState } from 'react';
+import { MOST_LIVE_PAGES } from '../api/feed';
 import * as queries from '../api/queries';
 import type { HumanTask } from '../api/types';
 import { modelWords } from '../instance/journal';
@@ -112,6 +113,7 @@ export function InboxScreen() {
             </ul>
           </>
         )}
+        {(list.data?.pages.length ?? 0) > MOST_LIVE_PAGES && <p className="muted center">This far down the list stands still; load the page again for the newest.</p>}
         {list.hasNextPage && (
           <p className="center">
             <button type="button" onClick={() => void list.fetchNextPage()} disabled={list.isFetchingNextPage}>
