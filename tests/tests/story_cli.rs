@@ -61,6 +61,12 @@ async fn the_printed_command_approves_and_the_story_can_be_read(dialect: Dialect
         "dev is not in finance: {refused}"
     );
 
+    let (went, hint) = stage.try_cli(&["complete", &approval, "--as", "approver"]).await;
+    assert!(
+        !went && hint.contains(&format!("legation approve {approval}")),
+        "an approval is not completed: {hint}"
+    );
+
     let (went, approved) = stage
         .try_cli(&["approve", &approval, "--as", "approver", "--yes"])
         .await;
@@ -146,7 +152,46 @@ async fn a_comment_of_a_rejection_reaches_the_model(dialect: Dialect) {
     assert!(shown.contains("REJECTED") && shown.contains(comment), "{shown}");
 }
 
+/// What `run --record` writes is a script that the agent worker plays, and the run goes the same way again.
+async fn a_recorded_run_is_played_again(dialect: Dialect) {
+    let (mut stage, engine) = Stage::new(dialect).await;
+    stage.keep(engine);
+    for worker in ["payments.mjs", "notify.mjs"] {
+        stage.keep(stage.node(worker, &stage.url));
+    }
+    let complaint = [
+        "run",
+        "complaint",
+        "--var",
+        "customerId=C-1001",
+        "--var",
+        "orderId=5531",
+        "--var",
+        "amount=89",
+        "--var",
+        "message=Is it ${broken}? (yes)",
+    ];
+    let agent = stage.agent(&stage.url);
+    let first = stage
+        .cli(&[&complaint[..], &["--record", "again.yaml"]].concat())
+        .await;
+    drop(agent);
+    let (went, refused) = stage
+        .try_cli(&[&complaint[..], &["--record", "again.yaml"]].concat())
+        .await;
+    assert!(!went && refused.contains("the file exists"), "{refused}");
+
+    std::fs::rename(
+        stage.path().join("again.yaml"),
+        stage.path().join("scripted.yaml"),
+    )
+    .expect("the record");
+    stage.keep(stage.agent(&stage.url));
+    assert_eq!(stage.cli(&complaint).await, first);
+}
+
 on_both_databases!(
+    a_recorded_run_is_played_again,
     the_printed_command_approves_and_the_story_can_be_read,
     a_comment_of_a_rejection_reaches_the_model,
 );
