@@ -109,12 +109,15 @@ pub struct Turn {
     pub truncated: bool,
 }
 
+/// A call that the model makes in this turn.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// As the model wrote it; for display only.
     pub id: Option<String>,
+    /// The function's name as the model wrote it, known or not.
     pub function: String,
     pub arguments: Arguments,
+    /// What the provider wants back unchanged with this call.
     pub signature: Option<String>,
 }
 
@@ -194,6 +197,7 @@ impl Arguments {
         }
     }
 
+    /// The text as the model wrote it.
     pub fn text(&self) -> &str {
         match self {
             Self::Object(raw) => raw.get(),

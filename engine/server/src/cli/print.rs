@@ -83,6 +83,12 @@ impl Ink {
         Self(false)
     }
 
+    /// Whether it is more than plain text.
+    #[must_use]
+    pub fn is_colour(self) -> bool {
+        self.0
+    }
+
     #[must_use]
     pub fn bold(self, text: &str) -> String {
         self.paint("1", text)

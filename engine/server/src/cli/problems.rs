@@ -8,7 +8,7 @@ use legation_protocol::{DocumentProblem, Problem};
 use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, NamedSource, Report};
 
 use super::client::Refusal;
-use super::print::{Ink, colours_on_stderr};
+use super::print::Ink;
 use super::{Shown, Usage};
 use crate::plural;
 
@@ -61,7 +61,7 @@ fn chain(error: &anyhow::Error) -> String {
 /// Shows problems of documents on stderr; `texts` holds the documents by the names that the problems use.
 pub fn show(problems: &[DocumentProblem], texts: &BTreeMap<String, String>) {
     for problem in problems {
-        tell!("{}", render(problem, texts, colours_on_stderr()).trim_end());
+        tell!("{}", render(problem, texts, Ink::stderr()).trim_end());
     }
 }
 
@@ -87,7 +87,7 @@ pub fn summary(problems: &[DocumentProblem]) -> String {
 
 /// The problem with a snippet and a caret where its text is known, else on one line.
 #[must_use]
-pub fn render(problem: &DocumentProblem, texts: &BTreeMap<String, String>, colours: bool) -> String {
+pub fn render(problem: &DocumentProblem, texts: &BTreeMap<String, String>, ink: Ink) -> String {
     let file = problem.file.as_deref().unwrap_or("document");
     let place = problem.line.zip(problem.column);
     let Some((text, (line, column))) = texts.get(file).zip(place) else {
@@ -104,7 +104,7 @@ pub fn render(problem: &DocumentProblem, texts: &BTreeMap<String, String>, colou
         .with_label(LabeledSpan::at(start..start + length, "here"));
     diagnostic.help.clone_from(&problem.hint);
     let report = Report::new(diagnostic).with_source_code(NamedSource::new(file, text.clone()));
-    let theme = if colours {
+    let theme = if ink.is_colour() {
         GraphicalTheme::unicode()
     } else {
         GraphicalTheme::unicode_nocolor()
@@ -181,7 +181,7 @@ mod tests {
     fn a_problem_shows_its_line_with_a_caret_and_the_hint() {
         let text = "flow:\n  nodes:\n  next: payy # ä\n";
         let texts = BTreeMap::from([("a.process.yaml".to_owned(), text.to_owned())]);
-        insta::assert_snapshot!(render(&problem(), &texts, false), @r"
+        insta::assert_snapshot!(render(&problem(), &texts, Ink::none()), @r"
         UNKNOWN_TARGET
 
           × there is no node `payy`
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_problem_of_an_unknown_text_fits_one_line() {
         assert_eq!(
-            render(&problem(), &BTreeMap::new(), false),
+            render(&problem(), &BTreeMap::new(), Ink::none()),
             "a.process.yaml:3:9: error UNKNOWN_TARGET: there is no node `payy`\n  hint: did you mean `pay`?\n"
         );
     }
