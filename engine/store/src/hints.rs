@@ -16,6 +16,8 @@ pub struct Hints {
     listener: PgListener,
     /// The name under which this engine tells.
     own: String,
+    /// Nobody was told yet that something may have been missed before.
+    is_new: bool,
 }
 
 impl Hints {
@@ -28,15 +30,19 @@ impl Hints {
         Ok(Self {
             listener,
             own: own.to_owned(),
+            is_new: true,
         })
     }
 
-    /// Waits for the next hints of another engine. An empty list says that the connection was lost and is there again: some may
-    /// have been missed, so look at everything.
+    /// Waits for the next hints of another engine. An empty list says that the connection is there, for the first time
+    /// or again: some may have been missed, so look at everything.
     ///
     /// # Errors
     /// [`Error::Connection`] while the database is away; call again after a pause.
     pub async fn next(&mut self) -> Result<Vec<String>> {
+        if std::mem::take(&mut self.is_new) {
+            return Ok(Vec::new());
+        }
         loop {
             let Some(notification) = self.listener.try_recv().await.map_err(Error::from)? else {
                 return Ok(Vec::new());
