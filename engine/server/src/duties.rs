@@ -5,10 +5,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use legation_store::{Dialect, Result, external_tasks, idempotency, mailbox, timers};
+use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{error, info, warn};
 
 use crate::app::App;
-use crate::wake::Topic;
+use crate::wake::{BEAT, Topic};
 use crate::writer::{self, FetchJob};
 
 /// Rows of a kind that one sweep sends.
@@ -165,6 +166,8 @@ fn take_hints(app: &App, lines: &[String]) {
             wake.take(&topics)
         },
     );
+    // Whoever was missed is heard at the next beat.
+    wake.hear(Instant::now());
     wake.committed.send_modify(|count| *count += 1);
 }
 
@@ -179,26 +182,30 @@ fn heard(line: &str) -> Option<(Topic, usize)> {
     Some(((project.to_owned(), topic.to_owned()), count.parse().ok()?))
 }
 
-/// Tells other engines what opened, at most once a millisecond.
+/// Tells other engines what opened, at most once a millisecond, and now and then that this one is there. Telling costs
+/// the database about as much as a small commit: where nobody listens it is left out.
 async fn tell(app: App) {
+    let wake = &app.shared().wake;
+    let mut beats = tokio::time::interval(BEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
-            () = app.shared().wake.hinted.notified() => {}
+        let is_beat = tokio::select! {
+            () = wake.hinted.notified() => false,
+            _ = beats.tick() => true,
             () = app.stopping().cancelled() => return,
+        };
+        let hints = wake.take_hints();
+        if !is_beat && wake.is_alone(Instant::now()) {
+            continue;
         }
-        let lines: Vec<String> = app
-            .shared()
-            .wake
-            .take_hints()
+        let mut lines: Vec<String> = hints
             .into_iter()
             .map(|(topic, count)| told(&topic, count))
             .collect();
-        // An empty hint still says that something was committed, for streams that follow the history.
-        let lines = if lines.is_empty() {
-            vec!["\t".to_owned()]
-        } else {
-            lines
-        };
+        if lines.is_empty() {
+            // It still says that something was committed, for streams that follow the history.
+            lines.push("\t".to_owned());
+        }
         if let Err(error) = app.db().notify(&lines).await {
             info!(%error, "a hint was lost; the sweep makes up for it");
         }

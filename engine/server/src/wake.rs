@@ -3,13 +3,21 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::writer::FetchJob;
 
 /// A topic of a project.
 pub type Topic = (String, String);
+
+/// How often an engine says that it is there.
+pub(crate) const BEAT: Duration = Duration::from_secs(2);
+
+/// Without a word of another for so long, an engine is alone, and nobody need be told anything.
+const ALONE: Duration = Duration::from_secs(5);
 
 /// See the module's words.
 pub struct Wake {
@@ -22,6 +30,8 @@ pub struct Wake {
     /// Topics that opened, and how many tasks, to be told to other engines on the same database.
     hints: Mutex<HashMap<Topic, usize>>,
     pub hinted: Notify,
+    /// When another engine was heard, or could have been expected to be.
+    heard: Mutex<Instant>,
 }
 
 #[derive(Default)]
@@ -40,6 +50,7 @@ impl Default for Wake {
             committed: watch::Sender::new(0),
             hints: Mutex::default(),
             hinted: Notify::new(),
+            heard: Mutex::new(Instant::now()),
         }
     }
 }
@@ -144,6 +155,16 @@ impl Wake {
             .collect()
     }
 
+    /// Another engine was heard, or may be there unheard.
+    pub(crate) fn hear(&self, now: Instant) {
+        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// Whether no other engine works on the database. One that starts says so at once, and a mistake costs a sweep.
+    pub(crate) fn is_alone(&self, now: Instant) -> bool {
+        now.saturating_duration_since(*self.heard.lock().unwrap_or_else(PoisonError::into_inner)) > ALONE
+    }
+
     /// How many polls wait.
     #[must_use]
     pub fn polls(&self) -> usize {
@@ -186,5 +207,22 @@ impl Wake {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_engine_is_alone_when_nobody_was_heard_for_longer_than_two_beats() {
+        let wake = Wake::default();
+        let start = Instant::now();
+        assert!(!wake.is_alone(start), "one that was there before speaks within a beat");
+        assert!(!wake.is_alone(start + 2 * BEAT));
+        assert!(wake.is_alone(start + 4 * BEAT));
+        wake.hear(start + 4 * BEAT);
+        assert!(!wake.is_alone(start + 6 * BEAT), "a beat may be lost");
+        assert!(wake.is_alone(start + 8 * BEAT));
     }
 }
