@@ -11,7 +11,8 @@ use super::check::{self, Target};
 use super::children::ChildStart;
 use super::grant::{grant, granted_arguments};
 use super::{
-    JournalContext, Mover, Step, StepInput, StepKind, StepState, Verdict, create, judge, states, turn,
+    JournalContext, Mover, Standing, Step, StepInput, StepKind, StepState, Verdict, create, judge, states,
+    turn,
 };
 use crate::content::PayloadRef;
 use crate::effect::Effect;
@@ -179,6 +180,9 @@ impl Draft<'_> {
 
     /// The stored step, which under the live lease is also how a step is granted.
     fn replay(&mut self, at: usize, input: &StepInput) -> Result<StepAnswer, Stop> {
+        if input.state == StepState::Started {
+            self.is_no_grant_of_others(&self.file.steps[at])?;
+        }
         let current = self.attempt == self.file.task.attempt;
         if let Some(lease) = self.caller.lease.as_ref().filter(|_| self.live && current)
             && input.state == StepState::Started
@@ -186,6 +190,20 @@ impl Draft<'_> {
             grant(&mut self.file, at, lease)?;
         }
         self.answer(at)
+    }
+
+    /// STARTED is how a grant is told. Whoever lost the lease must not read it of a step that another lease runs:
+    /// both would run it.
+    fn is_no_grant_of_others(&self, step: &Step) -> Result<(), Rejection> {
+        if step.state != StepState::Started || step.standing() != Standing::Granted {
+            return Ok(());
+        }
+        let refusal = check_lease(&self.file, self.caller).err();
+        let mine = step.grant.as_ref() == self.caller.lease.as_ref();
+        match refusal {
+            Some(refusal) if !mine || refusal.code == "LEASE_NOT_OWNED" => Err(refusal),
+            _ => Ok(()),
+        }
     }
 
     /// Which of D36's refusals applies to a known sequence that is neither replayed nor answered.

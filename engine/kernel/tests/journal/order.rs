@@ -298,12 +298,36 @@ fn d37_outside_the_live_lease_a_replay_gives_no_grant_no_key_and_no_payload() {
         "the replay of an old lease grants nothing"
     );
     bench.send(&new, pay.clone()).unwrap();
-    bench.send(&old, pay).unwrap();
+    assert_eq!(bench.code(&old, pay), "LEASE_EXPIRED");
     assert_eq!(
         bench.step(1).grant.as_ref().unwrap().0,
         2,
         "nor does it take a grant back"
     );
+}
+
+/// STARTED is how a grant is told, so nobody may read it of a step that another runs: whoever was away too long
+/// would run the step a second time.
+#[test]
+fn d37_what_another_lease_runs_is_not_told_as_started() {
+    let runs: [fn(u32) -> legation_kernel::journal::StepInput; 4] = [
+        model,
+        read,
+        |sequence| tool(sequence, "pay/refund", Value::map([("amount", 89)])),
+        |sequence| checkpoint(sequence, false),
+    ];
+    for step in runs {
+        let mut bench = Bench::new();
+        let old = bench.lease("w1");
+        bench.now += LOCK_MS;
+        let new = bench.lease("w2");
+        assert!(bench.send(&new, step(1)).unwrap().live);
+        assert_eq!(bench.code(&old, step(1)), "LEASE_EXPIRED");
+        let mut thief = new.clone();
+        thief.worker = "w3".to_owned();
+        assert_eq!(bench.code(&thief, step(1)), "LEASE_NOT_OWNED");
+        assert!(!bench.send(&new, step(1)).unwrap().changed);
+    }
 }
 
 #[test]
