@@ -16,7 +16,7 @@ use crate::sqlite::Sqlite;
 use crate::writers::{PostgresWriters, SqliteWriter};
 use crate::{Dialect, Error, Read, Result, Tx};
 
-static SQLITE_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
+pub(crate) static SQLITE_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
 pub(crate) static POSTGRES_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/postgres");
 
 /// How long a connection may be waited for before the database counts as gone.

@@ -321,20 +321,21 @@ pub async fn open_topics(conn: &mut Conn, now: i64) -> Result<Vec<TopicRow>> {
 
 /// One page of tasks for operators, newest first, without bodies.
 pub async fn list(conn: &mut Conn, filter: &ExternalTaskFilter) -> Result<Vec<ExternalTaskRow>> {
+    conn.list(query(filter)).await
+}
+
+pub(crate) fn query(filter: &ExternalTaskFilter) -> Filter<'_> {
     let mut query = Filter::new(
         LIST_COLUMNS,
         "SELECT {t.columns} FROM external_tasks AS t WHERE t.project = $1",
         &args![&filter.project],
     );
     match &filter.instance {
-        Some(instance) => {
-            query.and("t.root = ?", &instance.root);
-            query.and("t.instance = ?", &instance.id);
-        }
+        Some(instance) => query.of_instance("t.instance = ?", instance),
         None => query.and_fixed("NOT t.retired"),
     }
     query.and_some("t.topic = ?", filter.topic.as_deref());
     query.and_some("t.worker = ?", filter.worker.as_deref());
     query.page("created_at", filter.after.as_ref(), filter.limit);
-    conn.list(query).await
+    query
 }

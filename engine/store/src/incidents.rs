@@ -145,11 +145,18 @@ pub async fn list_open(conn: &mut Conn, root: &str) -> Result<Vec<IncidentRow>> 
 
 /// One page of a project's incidents, newest first.
 pub async fn list(conn: &mut Conn, filter: &IncidentFilter) -> Result<Vec<IncidentRow>> {
+    conn.list(query(filter)).await
+}
+
+pub(crate) fn query(filter: &IncidentFilter) -> Filter<'_> {
     let mut query = Filter::new(
         COLUMNS,
         "SELECT {t.columns} FROM incidents AS t WHERE t.project = $1",
         &args![&filter.project],
     );
+    if let Some(instance) = &filter.instance {
+        query.of_instance("t.instance = ?", instance);
+    }
     query.and_some("t.kind = ?", filter.kind.as_deref());
     match filter.state.as_deref() {
         // A literal, so that the partial index on open ones is seen to fit.
@@ -157,10 +164,6 @@ pub async fn list(conn: &mut Conn, filter: &IncidentFilter) -> Result<Vec<Incide
         Some(state) => query.and("t.state = ?", state),
         None => {}
     }
-    if let Some(instance) = &filter.instance {
-        query.and("t.root = ?", &instance.root);
-        query.and("t.instance = ?", &instance.id);
-    }
     query.page("created_at", filter.after.as_ref(), filter.limit);
-    conn.list(query).await
+    query
 }

@@ -96,8 +96,6 @@ pub struct InstanceFilter {
     pub parent: Option<Key>,
     /// Only root instances.
     pub roots_only: bool,
-    /// Only with open incidents.
-    pub with_incidents: bool,
     /// Started at this time or later, epoch milliseconds.
     pub started_from: Option<i64>,
     /// Started before this time, epoch milliseconds.
@@ -222,6 +220,10 @@ pub async fn list_tree(conn: &mut Conn, root: &str) -> Result<Vec<InstanceRow>> 
 
 /// One page of a project's instances, newest first, without snapshots.
 pub async fn list(conn: &mut Conn, filter: &InstanceFilter) -> Result<Vec<InstanceRow>> {
+    conn.list(query(filter)).await
+}
+
+pub(crate) fn query(filter: &InstanceFilter) -> Filter<'_> {
     let mut query = Filter::new(
         LIST_COLUMNS,
         "SELECT {t.columns} FROM instances AS t WHERE t.project = $1",
@@ -239,19 +241,15 @@ pub async fn list(conn: &mut Conn, filter: &InstanceFilter) -> Result<Vec<Instan
     }
     query.and_some("t.business_key = ?", filter.business_key.as_deref());
     if let Some(parent) = &filter.parent {
-        query.and("t.root = ?", &parent.root);
-        query.and("t.parent = ?", &parent.id);
+        query.of_instance("t.parent = ?", parent);
     }
     if filter.roots_only {
         query.and_fixed("t.root = t.id");
     }
-    if filter.with_incidents {
-        query.and_fixed("t.incidents > 0");
-    }
     query.and_some("t.started_at >= ?", filter.started_from);
     query.and_some("t.started_at < ?", filter.started_before);
     query.page("started_at", filter.after.as_ref(), filter.limit);
-    conn.list(query).await
+    query
 }
 
 /// How many instances of a project are in each status.

@@ -22,6 +22,8 @@ mod filter;
 mod gather;
 mod hints;
 mod keys;
+#[cfg(test)]
+mod plans;
 mod sqlite;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -117,18 +117,19 @@ pub async fn active(conn: &mut Conn, of: &Version<'_>, limit: i64) -> Result<(Ve
     Ok((instances::get_many(conn, &keys).await?, more))
 }
 
+pub(crate) static INCIDENTS: Sql = Sql::new(
+    "",
+    "SELECT x.node, COUNT(*) FROM (
+         SELECT root, instance, node FROM incidents
+         WHERE project = $1 AND state = 'OPEN' AND kind = 'incident' AND node IS NOT NULL
+         ORDER BY created_at DESC LIMIT $2
+     ) AS x
+     JOIN instances AS t ON t.root = x.root AND t.id = x.instance
+     WHERE t.process = $3 AND t.version = $4 GROUP BY x.node ORDER BY x.node",
+);
+
 /// Open incidents of a version by node.
 pub async fn incidents(conn: &mut Conn, of: &Version<'_>) -> Result<Vec<(String, i64)>> {
-    static INCIDENTS: Sql = Sql::new(
-        "",
-        "SELECT x.node, COUNT(*) FROM (
-             SELECT root, instance, node FROM incidents
-             WHERE project = $1 AND state = 'OPEN' AND kind = 'incident' AND node IS NOT NULL
-             ORDER BY created_at DESC LIMIT $2
-         ) AS x
-         JOIN instances AS t ON t.root = x.root AND t.id = x.instance
-         WHERE t.process = $3 AND t.version = $4 GROUP BY x.node ORDER BY x.node",
-    );
     conn.fetch(&INCIDENTS, &args![of.project, SCANNED, of.process, of.version])
         .await
 }

@@ -208,6 +208,10 @@ pub async fn get_many(conn: &mut Conn, keys: &[Key]) -> Result<Vec<TaskRow>> {
 
 /// One page of a project's tasks, newest first.
 pub async fn list(conn: &mut Conn, filter: &TaskFilter) -> Result<Vec<TaskRow>> {
+    conn.list(query(filter)).await
+}
+
+pub(crate) fn query(filter: &TaskFilter) -> Filter<'_> {
     let mut query = Filter::new(
         COLUMNS,
         "SELECT {t.columns} FROM tasks AS t WHERE t.project = $1",
@@ -226,9 +230,8 @@ pub async fn list(conn: &mut Conn, filter: &TaskFilter) -> Result<Vec<TaskRow>> 
     query.and_some("t.kind = ?", filter.kind.as_deref());
     query.and_some("t.state = ?", filter.state.as_deref());
     if let Some(instance) = &filter.instance {
-        query.and("t.root = ?", &instance.root);
-        query.and("t.instance = ?", &instance.id);
+        query.of_instance("t.instance = ?", instance);
     }
     query.page("created_at", filter.after.as_ref(), filter.limit);
-    conn.list(query).await
+    query
 }
