@@ -42,7 +42,7 @@ export async function world() {
     const code = await until('the engine to print its login address', () => /#login=(\w+)/.exec(engine.text)?.[1]);
     const key = (name) => readFileSync(join(folder, '.legation', `${name}.key`), 'utf8').trim();
     const call = (as, method, path, body) => request(url, key(as), method, path, body);
-    await until('the processes to be deployed', async () => (await call('dev', 'GET', '/v1/processes')).processes.length >= 5);
+    await until('the processes to be deployed', async () => (await call('dev', 'GET', '/v1/processes')).processes.length >= 8);
     const env = { LEGATION_URL: url, LEGATION_KEY: key('worker'), LEGATION_MODEL: 'scripted' };
     start(join(bin, 'legation-agent'), [], env);
     start(process.execPath, ['payments.mjs'], env);

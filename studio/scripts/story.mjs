@@ -1,6 +1,6 @@
 // `npm run e2e`: the demo story in a browser, against the real engine with the real workers. Each sentence printed was
 // seen on the page; the first that is not ends the run.
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { cases, launch, until, world } from './browser.mjs';
 
@@ -184,6 +184,8 @@ try {
     const xml = await engine.text('dev', `/v1/processes/${one.key}/versions/${one.version}/bpmn`);
     const { warnings } = await new BpmnModdle().fromXML(xml);
     for (const warning of warnings) complaints.push(`bpmn-moddle on ${one.key}: ${warning.message}`);
+    const fixture = new URL(`../src/diagram/fixtures/${one.key}.bpmn`, import.meta.url);
+    if (existsSync(fixture) && readFileSync(fixture, 'utf8') !== xml) complaints.push(`${fixture.pathname} is not what the engine writes`);
   }
   done(`bpmn-moddle reads all ${deployed.length} processes without a warning`);
 

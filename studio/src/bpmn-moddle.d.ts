@@ -3,3 +3,7 @@ declare module 'bpmn-moddle' {
     fromXML(xml: string): Promise<{ rootElement: object; warnings: unknown[] }>;
   }
 }
+
+declare module 'bpmn-auto-layout' {
+  export function layoutProcess(xml: string): Promise<string>;
+}

@@ -3,9 +3,9 @@ import NavigatedViewer from 'bpmn-js/lib/NavigatedViewer';
 import 'bpmn-js/dist/assets/bpmn-js.css';
 import 'bpmn-js/dist/assets/diagram-js.css';
 import { useEffect, useMemo, useRef, useState } from 'react';
+import { withDiagram } from './draw';
 import { readGraph } from './graph';
 import type { Heat } from './heat';
-import { withDiagram } from './layout';
 
 export interface Marks {
   /** Shapes and flows that tokens have passed. */
@@ -54,8 +54,8 @@ export default function Viewer({ xml, marks, heat, selected, onSelect, label }: 
     let isGone = false;
     let isDrawn = false;
     (made.get('eventBus') as EventBus).on('element.click', ({ element }) => select.current?.(element.type === 'bpmn:Process' ? undefined : element.id.replace(/_label$/, '')));
-    made
-      .importXML(withDiagram(xml, graph))
+    withDiagram(xml, graph)
+      .then((text) => (isGone ? undefined : made.importXML(text)))
       .then(() => {
         if (isGone) return;
         isDrawn = true;

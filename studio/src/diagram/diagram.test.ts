@@ -1,8 +1,10 @@
 import { BpmnModdle } from 'bpmn-moddle';
 import { describe, expect, it } from 'vitest';
 import type { HistoryEntry } from '../api/types';
-import { passed, readGraph } from './graph';
-import { type Box, layout, withDiagram } from './layout';
+import { picture, withDiagram } from './draw';
+import { faults } from './faults';
+import { type Graph, passed, readGraph } from './graph';
+import { type Box, type Drawn, labelsOf, layout } from './layout';
 
 const XML = `<?xml version="1.0" encoding="UTF-8"?>
 <bpmn:definitions xmlns:bpmn="http://www.omg.org/spec/BPMN/20100524/MODEL" xmlns:bpmndi="http://www.omg.org/spec/BPMN/20100524/DI" xmlns:dc="http://www.omg.org/spec/DD/20100524/DC" xmlns:di="http://www.omg.org/spec/DD/20100524/DI" xmlns:legation="urn:legation:bpmn:1" id="_definitions" targetNamespace="urn:legation:bpmn:1">
@@ -81,9 +83,60 @@ describe('the layout', () => {
       }
     }
   });
+  it('is drawn once for a version', () => {
+    expect(withDiagram(XML, graph)).toBe(withDiagram(`${XML}`, readGraph(XML)));
+  });
   it('gives BPMN that bpmn-moddle reads without a warning', async () => {
-    const { warnings, rootElement } = await new BpmnModdle().fromXML(withDiagram(XML, graph));
+    const { warnings, rootElement } = await new BpmnModdle().fromXML(await withDiagram(XML, graph));
     expect(warnings).toEqual([]);
     expect((rootElement as unknown as { diagrams: unknown[] }).diagrams).toHaveLength(1);
+  });
+});
+
+/** As the engine writes them; the browser story holds them against what it answers. */
+const FIXTURES = import.meta.glob<string>('./fixtures/*.bpmn', { query: '?raw', import: 'default', eager: true });
+const fixture = (key: string) => readGraph(FIXTURES[`./fixtures/${key}.bpmn`] ?? '');
+
+describe('the picture of a process', () => {
+  it.each(['complaint', 'refund_payout', 'large_payout', 'month_end', 'audit', 'shipment'])('of %s is bpmn-auto-layout\'s', async (key) => {
+    expect((await picture(fixture(key))).by).toBe('bpmn-auto-layout');
+  });
+  it.each(['contract_review', 'onboarding'])('of %s is our own, because two ways cannot be told apart in the other', async (key) => {
+    expect((await picture(fixture(key))).by).toBe('own layout');
+  });
+  it.each(Object.entries(FIXTURES))('of %s has everything, and nothing lies on anything', async (_, xml) => {
+    const graph = readGraph(xml);
+    expect(graph.flows.length).toBeGreaterThan(1);
+    expect(faults(graph, await picture(graph))).toEqual([]);
+    // Ours has to do for each of them.
+    expect(faults(graph, layout(graph))).toEqual([]);
+  });
+  it('is our own where bpmn-auto-layout refuses', async () => {
+    const graph: Graph = { process: 'p', hasDiagram: false, flows: [], shapes: [{ id: 'a"', type: 'userTask', name: '' }] };
+    expect((await picture(graph)).by).toBe('own layout');
+  });
+});
+
+describe('a fault of a drawing', () => {
+  const graph = readGraph(XML);
+  const good = layout(graph);
+  const spoilt = (part: (drawn: Drawn) => void) => {
+    const drawn = { boxes: new Map(good.boxes), ways: new Map(good.ways) };
+    part(drawn);
+    return faults(graph, { ...drawn, labels: labelsOf(graph, drawn.boxes, drawn.ways) }).join('; ');
+  };
+  it('is what is missing', () => {
+    expect(spoilt(({ boxes }) => boxes.delete('_expired_read'))).toBe('_expired_read is not drawn');
+    expect(spoilt(({ ways }) => ways.set('f1', []))).toBe('f1 is not drawn');
+  });
+  it('is a shape on another, and a boundary event away from its host', () => {
+    expect(spoilt(({ boxes }) => boxes.set('done', good.boxes.get('file') as Box))).toContain('file lies on done');
+    expect(spoilt(({ boxes }) => boxes.set('_expired_read', { x: 900, y: 900, width: 36, height: 36 }))).toContain('_expired_read is not at read');
+  });
+  it('is a way that ends nowhere, runs aslant, through a shape or on another way', () => {
+    const middle = (id: string): [number, number] => [(good.boxes.get(id) as Box).x, (good.boxes.get(id) as Box).y + 20];
+    expect(spoilt(({ ways }) => ways.set('f6', [[0, 0], [1, 900]]))).toMatch(/f6 does not leave file.*f6 does not reach done/);
+    expect(spoilt(({ ways }) => ways.set('f1', [middle('_start'), middle('done')]))).toMatch(/f1 runs (aslant|through)/);
+    expect(spoilt(({ ways }) => ways.set('f1', good.ways.get('f6') as [number, number][]))).toContain('f1 runs on f6');
   });
 });

@@ -1,4 +1,4 @@
-// Where shapes and flows are drawn, when the process does not say: layers from left to right, the usual path in one
+// Our own drawing, for what bpmn-auto-layout does not draw clearly: layers from left to right, the usual path in one
 // straight row, branches below it, ways back above everything. It draws every graph, loops and boundary events too.
 import type { Flow, Graph, Shape } from './graph';
 
@@ -11,9 +11,14 @@ export interface Box {
 
 export type Point = [x: number, y: number];
 
-export interface Layout {
+/** Where shapes and flows are. */
+export interface Drawn {
   boxes: Map<string, Box>;
   ways: Map<string, Point[]>;
+}
+
+export interface Layout extends Drawn {
+  /** Names that stand beside what they name. */
   labels: Map<string, Box>;
 }
 
@@ -21,6 +26,8 @@ const TASK = { width: 110, height: 80 };
 const ROW = 130;
 const GAP = 60;
 const TRACK = 10;
+/** From the first track to the last one in a gap. */
+const TRACKS = 30;
 const BOUNDARY = 36;
 
 /** A place in the grid: a shape, or a bend of a flow that passes a layer. */
@@ -54,26 +61,21 @@ export function layout(graph: Graph): Layout {
   }
   sitOnHosts(graph.shapes, boxes);
 
-  const ways = new Map<string, Point[]>();
-  const tracks = columns.map(() => 0);
-  const shared = new Map<string, number>();
-  const nextTrack = (layer: number, to: string) => {
-    const column = columns[layer];
-    if (!column) return 0;
-    const known = shared.get(`${layer} ${to}`);
-    if (known !== undefined) return known;
-    tracks[layer] = ((tracks[layer] ?? 0) + 1) % 4;
-    const x = column.x + column.width + 18 + (tracks[layer] ?? 0) * TRACK;
-    // Flows to the same shape run together.
-    shared.set(`${layer} ${to}`, x);
-    return x;
+  const drawing = { boxes, cells, columns, layers, hostOf };
+  const draw = (trackOf: TrackOf) => {
+    const ways = new Map<string, Point[]>();
+    for (const flow of forward) ways.set(flow.id, way(flow, chains.get(flow.id) ?? [], { ...drawing, trackOf }));
+    for (const [index, flow] of flows.filter((one) => back.has(one.id)).entries()) ways.set(flow.id, wayBack(flow, index + 1, { ...drawing, trackOf }));
+    return ways;
   };
-  for (const flow of forward) ways.set(flow.id, way(flow, chains.get(flow.id) ?? [], { boxes, cells, columns, nextTrack, layers, hostOf }));
-  let lane = 0;
-  for (const flow of flows.filter((one) => back.has(one.id))) {
-    lane += 1;
-    ways.set(flow.id, wayBack(flow, lane, { boxes, columns, nextTrack, layers, hostOf }));
-  }
+  // Where a way turns depends on all the others that turn there, so they are drawn twice.
+  const turns: Turn[] = [];
+  draw((layer, to, from, into) => {
+    turns.push({ layer, to, from, into });
+    return 0;
+  });
+  const tracks = tracksOf(turns, columns);
+  const ways = draw((layer, to) => tracks.get(`${layer} ${to}`) ?? 0);
   return { boxes, ways, labels: labelsOf(graph, boxes, ways) };
 }
 
@@ -209,16 +211,46 @@ function sitOnHosts(shapes: Shape[], boxes: Map<string, Box>) {
   }
 }
 
+/** The upright piece of a way in the gap after a layer: to which shape, from which height to which. */
+interface Turn {
+  layer: number;
+  to: string;
+  from: number;
+  into: number;
+}
+
+/** Where a turn is, from left to right. */
+type TrackOf = (layer: number, to: string, from: number, into: number) => number;
+
+/** Ways to the same shape share a track. What comes in at a height turns before something else goes on at it. */
+function tracksOf(turns: Turn[], columns: Column[]): Map<string, number> {
+  const tracks = new Map<string, number>();
+  for (const [layer, column] of columns.entries()) {
+    const here = turns.filter((turn) => turn.layer === layer);
+    const rest = new Set(here.map((turn) => turn.to));
+    const isFree = (to: string) => !here.some((a) => a.to === to && here.some((b) => b.to !== to && rest.has(b.to) && Math.abs(b.from - a.into) < 2));
+    const step = Math.min(TRACK, TRACKS / Math.max(1, rest.size - 1));
+    let x = column.x + column.width + 18;
+    while (rest.size > 0) {
+      const next = [...rest].find(isFree) ?? ([...rest][0] as string);
+      rest.delete(next);
+      tracks.set(`${layer} ${next}`, Math.round(x));
+      x += step;
+    }
+  }
+  return tracks;
+}
+
 interface Drawing {
   boxes: Map<string, Box>;
   columns: Column[];
-  nextTrack: (layer: number, to: string) => number;
+  trackOf: TrackOf;
   layers: Map<string, number>;
   hostOf: Map<string, string>;
 }
 
 function way(flow: Flow, chain: string[], drawing: Drawing & { cells: Map<string, Cell> }): Point[] {
-  const { boxes, cells, nextTrack, layers, hostOf } = drawing;
+  const { boxes, cells, trackOf, layers, hostOf } = drawing;
   const source = boxes.get(flow.from);
   const target = boxes.get(flow.to);
   if (!source || !target) return [];
@@ -235,7 +267,7 @@ function way(flow: Flow, chain: string[], drawing: Drawing & { cells: Map<string
   const stops = [...chain.map((id) => rowY(cells.get(id)?.row ?? 0)), target.y + target.height / 2];
   for (const stop of stops) {
     if (Math.abs(stop - y) > 1) {
-      const x = nextTrack(layer, flow.to);
+      const x = trackOf(layer, flow.to, y, stop);
       points.push([x, y], [x, stop]);
       y = stop;
     }
@@ -245,24 +277,25 @@ function way(flow: Flow, chain: string[], drawing: Drawing & { cells: Map<string
   return straight(points);
 }
 
-function wayBack(flow: Flow, lane: number, { boxes, columns, nextTrack, layers, hostOf }: Drawing): Point[] {
+function wayBack(flow: Flow, lane: number, { boxes, columns, trackOf, layers, hostOf }: Drawing): Point[] {
   const source = boxes.get(flow.from);
   const target = boxes.get(flow.to);
   if (!source || !target) return [];
   const isBoundary = hostOf.get(flow.from) !== flow.from;
   const top = -70 - lane * 16;
-  const out = nextTrack(layers.get(hostOf.get(flow.from) ?? flow.from) ?? 0, flow.to);
+  const level = isBoundary ? source.y + source.height + 14 : source.y + source.height / 2;
+  const out = trackOf(layers.get(hostOf.get(flow.from) ?? flow.from) ?? 0, flow.to, level, top);
   const into = (columns[layers.get(flow.to) ?? 0]?.x ?? 0) - 22 - lane * 4;
   const middle = target.y + target.height / 2;
   const start: Point[] = isBoundary
     ? [
         [source.x + source.width / 2, source.y + source.height],
-        [source.x + source.width / 2, source.y + source.height + 14],
-        [out, source.y + source.height + 14],
+        [source.x + source.width / 2, level],
+        [out, level],
       ]
     : [
-        [source.x + source.width, source.y + source.height / 2],
-        [out, source.y + source.height / 2],
+        [source.x + source.width, level],
+        [out, level],
       ];
   return straight([...start, [out, top], [into, top], [into, middle], [target.x, middle]]);
 }
@@ -279,7 +312,7 @@ function straight(points: Point[]): Point[] {
 }
 
 /** Names of flows over the last level piece before the target, where no other flow runs. */
-function labelsOf(graph: Graph, boxes: Map<string, Box>, ways: Map<string, Point[]>): Map<string, Box> {
+export function labelsOf(graph: Graph, boxes: Map<string, Box>, ways: Map<string, Point[]>): Map<string, Box> {
   const labels = new Map<string, Box>();
   for (const flow of graph.flows) {
     const points = ways.get(flow.id);
@@ -299,40 +332,6 @@ function labelsOf(graph: Graph, boxes: Map<string, Box>, ways: Map<string, Point
     labels.set(shape.id, { x: Math.round(x), y: Math.round(y), width: Math.round(width), height: 14 });
   }
   return labels;
-}
-
-/** Drawn versions; a version never changes, and its text is as good a name for it as its digest. */
-const drawn = new Map<string, string>();
-const MOST_DRAWN = 40;
-
-/** The same BPMN with the diagram that it lacks. */
-export function withDiagram(xml: string, graph: Graph): string {
-  if (graph.hasDiagram) return xml;
-  const known = drawn.get(xml);
-  if (known !== undefined) return known;
-  if (drawn.size >= MOST_DRAWN) drawn.clear();
-  const made = draw(xml, graph);
-  drawn.set(xml, made);
-  return made;
-}
-
-function draw(xml: string, graph: Graph): string {
-  const { boxes, ways, labels } = layout(graph);
-  const bounds = (box: Box) => `<dc:Bounds x="${box.x}" y="${box.y}" width="${box.width}" height="${box.height}"/>`;
-  const label = (id: string) => {
-    const box = labels.get(id);
-    return box ? `<bpmndi:BPMNLabel>${bounds(box)}</bpmndi:BPMNLabel>` : '';
-  };
-  const shapes = graph.shapes.map((shape) => {
-    const box = boxes.get(shape.id);
-    return box ? `<bpmndi:BPMNShape id="_shape_${shape.id}" bpmnElement="${shape.id}">${bounds(box)}${label(shape.id)}</bpmndi:BPMNShape>` : '';
-  });
-  const edges = graph.flows.map((flow) => {
-    const points = (ways.get(flow.id) ?? []).map(([x, y]) => `<di:waypoint x="${Math.round(x)}" y="${Math.round(y)}"/>`);
-    return points.length > 1 ? `<bpmndi:BPMNEdge id="_edge${flow.id}" bpmnElement="${flow.id}">${points.join('')}${label(flow.id)}</bpmndi:BPMNEdge>` : '';
-  });
-  const plane = `<bpmndi:BPMNDiagram id="_diagram"><bpmndi:BPMNPlane id="_plane" bpmnElement="${graph.process}">${shapes.join('')}${edges.join('')}</bpmndi:BPMNPlane></bpmndi:BPMNDiagram>`;
-  return xml.replace('</bpmn:definitions>', `${plane}</bpmn:definitions>`);
 }
 
 function group(flows: Flow[], key: (flow: Flow) => string): Map<string, Flow[]> {
