@@ -240,3 +240,31 @@ async fn a_writer_that_has_only_steps_is_in_the_feed() {
     // Who begins now has it behind them.
     assert!(once(&app, "", None).await.is_empty());
 }
+
+/// Nobody's reading depends on somebody else's: a feed whose reader stands still holds no connection of the database.
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_stand_still_hold_up_nobody() {
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    for _ in 0..150 {
+        app.start("pay", json!({ "amount": 1 })).await;
+    }
+    let told = once(&app, "&after=", None).await.len();
+    assert!(told > 256, "more than waits for a slow reader: {told}");
+    let mut held = Vec::new();
+    // More than there are connections for reading.
+    for _ in 0..12 {
+        let request = app.request("dev", "GET", "/v1/events?after=");
+        let request = request.body(Body::empty()).expect("a request");
+        let answer = app.router().oneshot(request).await.expect("an answer");
+        let mut body = answer.into_body().into_data_stream();
+        // It runs by now, and comes to a stop when nobody reads on.
+        body.next().await.expect("a message").expect("bytes");
+        held.push(body);
+    }
+    for _ in 0..20 {
+        let listed = app.get("dev", "/v1/instances?limit=1");
+        let listed = tokio::time::timeout(std::time::Duration::from_secs(5), listed).await;
+        listed.expect("a connection is free").ok();
+    }
+}

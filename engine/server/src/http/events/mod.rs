@@ -7,7 +7,7 @@
 mod batches;
 mod names;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -179,24 +179,39 @@ impl Feed {
         }
     }
 
-    /// Sends what is new; says whether there is more.
+    /// Sends what is new; says whether there is more. Everything is read before anything is sent: a reader that does
+    /// not read holds no connection of the database.
     async fn look(
         &mut self,
         http: &Http,
         sender: &mpsc::Sender<std::result::Result<Message, Infallible>>,
     ) -> Result<bool> {
+        let (messages, more) = self.read(http).await?;
+        for message in messages {
+            if sender.send(Ok(message)).await.is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(more)
+    }
+
+    /// The messages of what is new, and whether there is more.
+    async fn read(&mut self, http: &Http) -> Result<(Vec<Message>, bool)> {
         let mut read = http.app().db().read().await?;
-        let mut writers: BTreeSet<String> = batches::writers(&mut read).await?.into_keys().collect();
-        writers.extend(self.cursor.0.keys().cloned());
         let mut batches = Vec::new();
         let mut more = false;
-        for writer in writers {
-            let (mut found, cut) = read_batches(&mut read, &writer, self.cursor.of(&writer)).await?;
-            batches.append(&mut found);
-            more |= cut;
+        for (writer, last) in batches::writers(&mut read).await? {
+            let known = self.cursor.of(&writer);
+            // Every start of an engine leaves a writer behind; most will never write again.
+            if last > known {
+                let (mut found, cut) = read_batches(&mut read, &writer, known).await?;
+                batches.append(&mut found);
+                more |= cut;
+            }
         }
         // One writer's batches are in order already; times of an instance never go back.
         batches.sort_by(|a, b| (a.at, &a.writer, a.number).cmp(&(b.at, &b.writer, b.number)));
+        let mut messages = Vec::new();
         for batch in batches {
             let before = self.cursor.text();
             let events = self.batch(http, &mut read, &batch).await?;
@@ -206,13 +221,10 @@ impl Feed {
             for (index, event) in events.into_iter().enumerate() {
                 let id = if index == last { &after } else { &before };
                 let data = serde_json::to_string(&event).map_err(|error| Error::internal(&error))?;
-                let message = Message::default().id(id).event(&event.kind).data(data);
-                if sender.send(Ok(message)).await.is_err() {
-                    return Ok(false);
-                }
+                messages.push(Message::default().id(id).event(&event.kind).data(data));
             }
         }
-        Ok(more)
+        Ok((messages, more))
     }
 
     async fn batch(&mut self, http: &Http, read: &mut Conn, batch: &Batch) -> Result<Vec<FeedEvent>> {
