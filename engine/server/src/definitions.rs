@@ -15,7 +15,15 @@ type ByVersion = HashMap<(String, String, u32), Arc<Definition>>;
 #[derive(Default)]
 pub struct DefinitionCache {
     versions: RwLock<ByVersion>,
-    latest: RwLock<HashMap<(String, String), u32>>,
+    latest: RwLock<Latest>,
+}
+
+/// The latest versions, as of a number of deployments.
+#[derive(Default)]
+struct Latest {
+    versions: HashMap<(String, String), u32>,
+    /// Counts [`DefinitionCache::forget_latest`].
+    forgotten: u64,
 }
 
 impl DefinitionCache {
@@ -32,7 +40,7 @@ impl DefinitionCache {
         Ok(definition)
     }
 
-    /// Loads a version, or the latest. Answers whether it exists.
+    /// Loads a version, or the latest; None: there is none.
     ///
     /// # Errors
     /// The store's.
@@ -42,26 +50,39 @@ impl DefinitionCache {
         project: &str,
         key: &str,
         version: Option<u32>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Arc<Definition>>> {
+        let asked = self.forgotten();
         let row = match version {
             Some(version) => definitions::get(conn, project, key, i64::from(version)).await?,
             None => definitions::latest(conn, project, key).await?,
         };
-        let Some(row) = row else { return Ok(false) };
+        let Some(row) = row else { return Ok(None) };
         let definition = Arc::new(Self::parse(&row)?);
         let number = definition.version;
         let name = (project.to_owned(), key.to_owned());
         self.versions
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .insert((name.0.clone(), name.1.clone(), number), definition);
+            .insert((name.0.clone(), name.1.clone(), number), definition.clone());
         if version.is_none() {
-            self.latest
-                .write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(name, number);
+            self.keep_latest(name, number, asked);
         }
-        Ok(true)
+        Ok(Some(definition))
+    }
+
+    fn forgotten(&self) -> u64 {
+        self.latest
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .forgotten
+    }
+
+    /// A deployment since the database was asked may have made another version the latest.
+    fn keep_latest(&self, name: (String, String), number: u32, asked: u64) {
+        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
+        if latest.forgotten == asked {
+            latest.versions.insert(name, number);
+        }
     }
 
     /// A version from memory or the database.
@@ -79,24 +100,17 @@ impl DefinitionCache {
             Some(version) => self.get(project, key, version),
             None => self.latest(project, key),
         };
-        if known.is_some() {
-            return Ok(known);
+        match known {
+            Some(known) => Ok(Some(known)),
+            None => self.load(conn, project, key, version).await,
         }
-        if !self.load(conn, project, key, version).await? {
-            return Ok(None);
-        }
-        Ok(match version {
-            Some(version) => self.get(project, key, version),
-            None => self.latest(project, key),
-        })
     }
 
     /// After a deployment, here or (on PostgreSQL) perhaps elsewhere.
     pub fn forget_latest(&self) {
-        self.latest
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        let mut latest = self.latest.write().unwrap_or_else(PoisonError::into_inner);
+        latest.versions.clear();
+        latest.forgotten += 1;
     }
 }
 
@@ -114,7 +128,36 @@ impl Definitions for DefinitionCache {
             .latest
             .read()
             .unwrap_or_else(PoisonError::into_inner)
+            .versions
             .get(&name)?;
         self.get(project, key, version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_that_was_read_before_a_deployment_is_not_kept_as_the_latest() {
+        let cache = DefinitionCache::default();
+        let name = || ("p".to_owned(), "pay".to_owned());
+        let latest = || {
+            cache
+                .latest
+                .read()
+                .expect("nobody panicked")
+                .versions
+                .get(&name())
+                .copied()
+        };
+        let asked = cache.forgotten();
+        cache.forget_latest();
+        cache.keep_latest(name(), 1, asked);
+        assert_eq!(latest(), None);
+        cache.keep_latest(name(), 2, cache.forgotten());
+        assert_eq!(latest(), Some(2));
+        cache.forget_latest();
+        assert_eq!(latest(), None);
     }
 }

@@ -170,7 +170,7 @@ async fn load(
         Stop::MissingDefinition(key, version) => {
             let found = shared.definitions.load(tx, &job.project, &key, version).await?;
             // Decided again with what is known now: a node that calls it has an error for that.
-            let told = !found && !absent.insert((key.clone(), version));
+            let told = found.is_none() && !absent.insert((key.clone(), version));
             told.then(|| Rejection::not_found(format!("process {key} is not deployed")))
         }
     })
