@@ -218,7 +218,10 @@ mod tests {
     fn an_engine_is_alone_when_nobody_was_heard_for_longer_than_two_beats() {
         let wake = Wake::default();
         let start = Instant::now();
-        assert!(!wake.is_alone(start), "one that was there before speaks within a beat");
+        assert!(
+            !wake.is_alone(start),
+            "one that was there before speaks within a beat"
+        );
         assert!(!wake.is_alone(start + 2 * BEAT));
         assert!(wake.is_alone(start + 4 * BEAT));
         wake.hear(start + 4 * BEAT);
