@@ -57,9 +57,8 @@ impl Tx {
     pub async fn commit(mut self) -> Result<()> {
         self.0.send().await?;
         if self.0.failed {
-            let message = "the transaction has failed and cannot be committed".to_owned();
             self.rollback().await?;
-            return Err(Error::Database(sqlx::Error::InvalidArgument(message)));
+            return Err(over("the transaction has failed and cannot be committed"));
         }
         match self.0.inner {
             Inner::SqliteTx(tx) if tx.is_begun() => tx.commit().await?,
@@ -343,7 +342,10 @@ impl Conn {
 
     fn raw(&mut self) -> Result<Raw<'_>> {
         Ok(match &mut self.inner {
-            Inner::SqliteTx(tx) => Raw::Writing(tx.begun()?),
+            // SQLite ends a transaction by itself after some errors, such as a full disk: what came after would be
+            // written at once and stay. PostgreSQL refuses it as well.
+            Inner::SqliteTx(_) if self.failed => return Err(over("the transaction has failed")),
+            Inner::SqliteTx(tx) => Raw::Writing(tx.begun().inspect_err(|_| self.failed = true)?),
             Inner::SqliteRead(conn) => Raw::Sqlite(conn),
             Inner::PostgresTx(tx) => Raw::Postgres(tx.conn()),
             Inner::PostgresRead(conn) => Raw::Postgres(conn),
@@ -354,6 +356,10 @@ impl Conn {
         self.failed |= result.is_err();
         result.map_err(Error::from)
     }
+}
+
+fn over(message: &str) -> Error {
+    Error::Database(sqlx::Error::InvalidArgument(message.to_owned()))
 }
 
 /// Cuts rows into the sizes for which SQLite has a text: (index of the size, rows).

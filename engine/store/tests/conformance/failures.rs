@@ -10,6 +10,7 @@ use super::support::{history as history_row, *};
 for_each_db!(
     a_dropped_transaction_leaves_nothing,
     a_transaction_in_which_a_statement_failed_cannot_be_committed,
+    nothing_is_written_after_a_statement_that_failed,
     migrating_again_changes_nothing,
     a_batch_writes_all_its_tables_or_none,
 );
@@ -114,6 +115,45 @@ async fn a_transaction_in_which_a_statement_failed_cannot_be_committed(test: &Te
     let committed = tx.commit().await;
     assert!(matches!(committed, Err(Error::Database(_))), "{committed:?}");
     assert_eq!(roots::get(&mut *read(test).await, "a").await.unwrap(), None);
+}
+
+/// SQLite gives a transaction up by itself when the file is full; what comes after must not be written on its own.
+async fn nothing_is_written_after_a_statement_that_failed(test: &TestDb) {
+    let mut tx = begin(test).await;
+    roots::insert(&mut tx, &[root("a")]).await.unwrap();
+    tx.commit().await.unwrap();
+    test.db.limit_pages(0).await.unwrap();
+    let mut tx = begin(test).await;
+    let large = mailbox::MailboxRow {
+        body: "x".repeat(1_000_000),
+        ..letter("b", "b.m1", "k")
+    };
+    let first = match test.db.dialect() {
+        Dialect::Sqlite => mailbox::insert(&mut tx, &[large]).await,
+        Dialect::Postgres => {
+            let nul = incidents::IncidentRow {
+                message: "\0".to_owned(),
+                ..incident("b", "b.n1", 5)
+            };
+            incidents::insert(&mut tx, &[nul]).await.unwrap();
+            roots::get(&mut tx, "a").await.map(drop)
+        }
+    };
+    assert!(first.is_err());
+    assert!(roots::lock(&mut tx, &["a".to_owned()]).await.is_err());
+    // Alone it would fit in pages that are there.
+    let mut next = root("a");
+    next.budget = Some("{}".to_owned());
+    let written = roots::update(&mut tx, &[next]).await;
+    if test.db.dialect() == Dialect::Sqlite {
+        assert!(written.is_err());
+    }
+    assert!(tx.commit().await.is_err());
+    test.db.limit_pages(1_000_000).await.unwrap();
+    assert_eq!(
+        roots::get(&mut *read(test).await, "a").await.unwrap(),
+        Some(root("a"))
+    );
 }
 
 async fn migrating_again_changes_nothing(test: &TestDb) {
