@@ -48,7 +48,7 @@ export async function world() {
     start(process.execPath, ['payments.mjs'], env);
     start(process.execPath, ['notify.mjs'], env);
     const text = async (as, path) => (await fetch(url + path, { headers: { authorization: `Bearer ${key(as)}` } })).text();
-    return { url, code, key, call, text, end, folder, write: (path, text) => writeFileSync(join(folder, path), text) };
+    return { url, bin, code, key, call, text, end, folder, write: (path, text) => writeFileSync(join(folder, path), text) };
   } catch (error) {
     for (const { text } of running) console.error(text);
     await end();

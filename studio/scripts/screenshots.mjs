@@ -14,6 +14,11 @@ let wrong = 0;
 try {
   const { asks, small, turnedDown, broken, form, both } = await cases(engine);
   const task = async (id) => (await engine.call('approver', 'GET', `/v1/tasks?instanceId=${id}`)).tasks[0].id;
+  const incidents = async (state) => (await engine.call('dev', 'GET', `/v1/incidents?state=${state}`)).incidents;
+  const once = (await incidents('OPEN')).find((one) => one.instanceId === broken.id);
+  await engine.call('dev', 'POST', `/v1/incidents/${once.id}/retry`);
+  const resolved = (await incidents('RESOLVED'))[0];
+  const held = (await incidents('OPEN'))[0];
   const screens = [
     ['instances', '/instances', '.list-row .row-link'],
     ['instance-waiting', `/instances/${asks.id}`, '.djs-shape'],
@@ -36,7 +41,9 @@ try {
     ['process-source', '/processes/complaint?tab=source', '.editor'],
     ['process-start', '/processes/complaint?tab=start', 'form'],
     ['workers', '/workers', 'table'],
-    ['incidents', '/incidents', '.incident'],
+    ['incidents', '/incidents', '.list-row .row-link'],
+    ['incidents-one', `/incidents?incident=${held.id}`, '.chosen-incident .incident'],
+    ['incidents-resolved', `/incidents?state=RESOLVED&incident=${resolved.id}`, '.chosen-incident .incident.past'],
     ['settings', '/settings', '.card'],
     ['nothing-fits', '/instances?businessKey=nothing', '.state'],
     ['not-found', '/instances/none', '.state'],

@@ -1,8 +1,12 @@
 // `npm run e2e`: the demo story in a browser, against the real engine with the real workers. Each sentence printed was
 // seen on the page; the first that is not ends the run.
+import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { cases, launch, until, world } from './browser.mjs';
+import { followed, incidents, manyEvents, onAPhone, unmoved, watchShifts, withoutFeed } from './story-live.mjs';
+import { everyScreen } from './story-screens.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const engine = await world();
@@ -32,6 +36,14 @@ try {
   if (page.url().includes('login=')) throw new Error('the code stays in the address');
   done(`the address that dev prints logs in; instances are there after ${Date.now() - began} ms`);
 
+  const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity);
+  if (paint > 1_000) complaints.push(`the first paint took ${paint.toFixed(0)} ms`);
+  const policy = (await fetch(`${engine.url}/instances`, { headers: { accept: 'text/html' } })).headers.get('content-security-policy') ?? '';
+  for (const part of ["default-src 'none'", "script-src 'self'", "style-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"]) if (!policy.includes(part)) complaints.push(`${part} is not in the policy: ${policy}`);
+  if (/script-src[^;]*unsafe/.test(policy)) complaints.push(`the policy allows inline scripts: ${policy}`);
+  if ((await context.cookies()).length > 0) complaints.push('there are cookies: the key is a bearer only');
+  done(`the first paint takes ${paint.toFixed(0)} ms, under a strict policy and without cookies`);
+
   const another = await (await browser.newContext()).newPage();
   await another.goto(`${engine.url}/incidents`);
   await another.getByLabel('API key').fill('not a key');
@@ -44,10 +56,7 @@ try {
   done('an API key logs in, and a wrong one is told so');
 
   await page.getByText('live', { exact: true }).waitFor();
-  await page.evaluate(() => {
-    window.shifted = 0;
-    new PerformanceObserver((list) => list.getEntries().forEach((one) => (window.shifted += one.hadRecentInput ? 0 : one.value))).observe({ type: 'layout-shift' });
-  });
+  await watchShifts(page);
   const seventh = await engine.call('dev', 'POST', '/v1/instances', { process: 'complaint', businessKey: 'CASE-7', variables: large });
   await page.getByRole('link', { name: 'CASE-7' }).waitFor();
   done('an instance that starts elsewhere appears by itself');
@@ -59,8 +68,7 @@ try {
   await page.getByRole('button', { name: `running ${running + 1}`, exact: true }).waitFor();
   await engine.call('dev', 'POST', `/v1/instances/${more.id}/cancel`, { reason: 'only to be counted' });
   await page.getByRole('button', { name: `running ${running}`, exact: true }).waitFor();
-  const shifted = await page.evaluate(() => window.shifted);
-  if (shifted > 0.01) complaints.push(`live updates moved the page by ${shifted.toFixed(3)}`);
+  await unmoved(page, 'the list', complaints);
   done('the counts by status follow what happens, and nothing jumps');
 
   await page.getByLabel('Started').selectOption('1');
@@ -84,10 +92,29 @@ try {
   await other.close();
   done('a filtered list is shared by its address');
 
+  const all = { page, browser, engine, go, as, complaints, done };
+  await followed(all);
+  await withoutFeed(all);
+  await onAPhone(all);
+  await incidents(all);
+  await manyEvents({ ...all, instance: small });
+
   await as('approver');
+  await go('/inbox');
+  await page.locator('.task-item').first().waitFor();
+  await page.keyboard.press('j');
+  await page.waitForURL(/task=/);
+  const topmost = page.url();
+  await page.keyboard.press('j');
+  await page.waitForURL((url) => url.href !== topmost);
+  await page.keyboard.press('k');
+  await page.waitForURL(topmost);
+  done('j and k walk through the inbox');
+
   await go(`/inbox?task=${(await engine.call('approver', 'GET', `/v1/tasks?instanceId=${asks.id}`)).tasks[0].id}`);
   await see('Start large_payout?');
   await see('"amount": 1200');
+  for (const words of ['Exact inputs', 'CASE-2', /tokens/, /polic/i]) await see(words);
   const count = await page.title();
   if (!/^\(\d+\) Inbox/.test(count)) throw new Error(`the title is ${count}`);
   await page.locator('.decide').waitFor();
@@ -184,10 +211,12 @@ try {
     const xml = await engine.text('dev', `/v1/processes/${one.key}/versions/${one.version}/bpmn`);
     const { warnings } = await new BpmnModdle().fromXML(xml);
     for (const warning of warnings) complaints.push(`bpmn-moddle on ${one.key}: ${warning.message}`);
+    const exported = execFileSync(join(engine.bin, 'legation'), ['export', 'bpmn', one.key], { cwd: engine.folder, encoding: 'utf8' });
+    if (exported.trim() !== xml.trim()) complaints.push(`legation export bpmn ${one.key} writes something else`);
     const fixture = new URL(`../src/diagram/fixtures/${one.key}.bpmn`, import.meta.url);
     if (existsSync(fixture) && readFileSync(fixture, 'utf8') !== xml) complaints.push(`${fixture.pathname} is not what the engine writes`);
   }
-  done(`bpmn-moddle reads all ${deployed.length} processes without a warning`);
+  done(`bpmn-moddle reads all ${deployed.length} processes without a warning, and the command writes the same`);
 
   await go('/processes/complaint');
   await page.locator('.mark.figure').first().waitFor();
@@ -258,26 +287,15 @@ try {
     const one = await engine.call('dev', 'POST', '/v1/instances', { process: 'complaint', businessKey: `CASE-${amount}`, variables: { ...large, amount } });
     await until('it to ask', async () => (await engine.call('approver', 'GET', `/v1/tasks?instanceId=${one.id}`)).tasks[0]);
   }
-  for (const scheme of ['light', 'dark']) {
-    await page.emulateMedia({ colorScheme: scheme });
-    const task = (await engine.call('approver', 'GET', '/v1/tasks')).tasks[0];
-    const tabs = ['timeline', 'journal', 'variables', 'lineage', 'incidents', 'history'].map((tab) => `/instances/${small.id}?tab=${tab}`);
-    const processes = ['diagram', 'source', 'start', 'versions'].map((tab) => `/processes/contract_review?tab=${tab}`);
-    for (const [path, who = 'dev', part] of [['/instances'], ...tabs.map((tab) => [tab]), ...processes.map((tab) => [tab]), ['/processes'], ['/workers'], ['/incidents'], ['/settings'], ['/inbox', 'approver'], [`/inbox?task=${task.id}`, 'approver'], ['/inbox', 'approver', 'several']]) {
-      await as(who);
-      await go(path);
-      await page.waitForTimeout(150);
-      await page.waitForFunction(() => !document.querySelector('.loading, [aria-label="Loading the diagram"]'));
-      if (part === 'several') {
-        await page.getByLabel(/choose all approvals/).check();
-        await page.getByRole('button', { name: 'Reject all…' }).click();
-      }
-      await page.evaluate(axe);
-      const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }));
-      for (const one of violations) complaints.push(`axe ${scheme} ${path}: ${one.id}, ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 140)).join(' | ')}`);
-    }
-  }
-  done('axe has looked at every screen, light and dark');
+  const task = (await engine.call('approver', 'GET', '/v1/tasks')).tasks[0];
+  const tabs = ['timeline', 'journal', 'variables', 'lineage', 'incidents', 'history'].map((tab) => [`/instances/${small.id}?tab=${tab}`]);
+  const processes = ['diagram', 'source', 'start', 'versions'].map((tab) => [`/processes/contract_review?tab=${tab}`]);
+  const resolved = (await engine.call('dev', 'GET', '/v1/incidents?state=RESOLVED')).incidents[0];
+  const open = (await engine.call('dev', 'GET', '/v1/incidents')).incidents[0];
+  const incident = [['/incidents'], [`/incidents?incident=${open.id}`], [`/incidents?state=RESOLVED&incident=${resolved.id}`]];
+  const inbox = [['/inbox', 'approver'], [`/inbox?task=${task.id}`, 'approver'], ['/inbox', 'approver', 'several']];
+  await everyScreen({ ...all, axe, screens: [['/instances'], ['/instances?businessKey=nothing'], ...tabs, [`/instances/${open.instanceId}`], ...processes, ['/processes'], ['/workers'], ...incident, ['/settings'], ['/inbox', 'dev'], ...inbox] });
+  done('axe has looked at every screen, light, dark and narrow; keys reach everything, and every date has its full form');
 } finally {
   await browser.close();
   await engine.end();

@@ -1,6 +1,6 @@
 // Every address of Studio. What a screen shows stands in its URL, so it can be shared.
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent, redirect } from '@tanstack/react-router';
-import type { InstanceFilter } from './api/queries';
+import { INCIDENT_KINDS, type IncidentFilter, type InstanceFilter } from './api/queries';
 import type { InstanceStatus } from './api/types';
 import { InboxScreen } from './screens/Inbox';
 import { InstancesScreen } from './screens/Instances';
@@ -15,6 +15,7 @@ const root = createRootRoute({
 
 const text = (value: unknown) => (typeof value === 'string' && value !== '' ? value : typeof value === 'number' ? String(value) : undefined);
 const time = (value: unknown) => (typeof value === 'string' && /^\d{4}-\d\d-\d\dT/.test(value) && !Number.isNaN(Date.parse(value)) ? value : undefined);
+const count = (value: unknown) => (Number.isInteger(value) && Number(value) > 0 ? Number(value) : undefined);
 const one = <T extends string>(value: unknown, of: readonly T[]) => of.find((word) => word === value);
 
 const home = createRoute({
@@ -48,7 +49,7 @@ export const instanceRoute = createRoute({
   getParentRoute: () => root,
   path: '/instances/$id',
   component: lazyRouteComponent(() => import('./screens/Instance'), 'InstanceScreen'),
-  validateSearch: (search: Record<string, unknown>): { tab?: InstanceTab; node?: string } => ({ tab: one(search.tab, INSTANCE_TABS), node: text(search.node) }),
+  validateSearch: (search: Record<string, unknown>): { tab?: InstanceTab; node?: string; page?: number } => ({ tab: one(search.tab, INSTANCE_TABS), node: text(search.node), page: count(search.page) }),
 });
 
 const TASK_STATES = ['OPEN', 'COMPLETED', 'EXPIRED', 'CANCELLED'] as const;
@@ -75,7 +76,7 @@ export const processRoute = createRoute({
   component: lazyRouteComponent(() => import('./screens/Process'), 'ProcessScreen'),
   validateSearch: (search: Record<string, unknown>): { tab?: ProcessTab; version?: number } => ({
     tab: one(search.tab, PROCESS_TABS),
-    version: Number.isInteger(search.version) && Number(search.version) > 0 ? Number(search.version) : undefined,
+    version: count(search.version),
   }),
 });
 
@@ -89,7 +90,12 @@ export const incidentsRoute = createRoute({
   getParentRoute: () => root,
   path: '/incidents',
   component: lazyRouteComponent(() => import('./screens/Incidents'), 'IncidentsScreen'),
-  validateSearch: (search: Record<string, unknown>): { state?: 'OPEN' | 'RESOLVED' } => ({ state: one(search.state, ['OPEN', 'RESOLVED'] as const) }),
+  validateSearch: (search: Record<string, unknown>): IncidentFilter & { incident?: string } => ({
+    state: one(search.state, ['OPEN', 'RESOLVED'] as const),
+    kind: one(search.kind, INCIDENT_KINDS),
+    instanceId: text(search.instanceId),
+    incident: text(search.incident),
+  }),
 });
 
 const settingsRoute = createRoute({

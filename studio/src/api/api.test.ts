@@ -44,7 +44,7 @@ describe('what an event makes stale', () => {
     expect(concerns(['tasks', 'me', 'OPEN'], after('APPROVAL_OPENED'))).toBe(true);
     expect(concerns(['tasks', 'me', 'OPEN'], after('VARIABLE_SET'))).toBe(false);
     expect(concerns(['instances', {}], after('INSTANCE_COMPLETED'))).toBe(true);
-    expect(concerns(['incidents', 'OPEN'], after('INCIDENT_OPENED'))).toBe(true);
+    expect(concerns(['incidents', 'list', {}], after('INCIDENT_OPENED'))).toBe(true);
     expect(concerns(['processes'], after('INSTANCE_COMPLETED'))).toBe(false);
   });
 });

@@ -51,7 +51,7 @@ export const history = (id: string) =>
       const entries: HistoryEntry[] = [...(client.getQueryData<HistoryEntry[]>(queryKey) ?? [])];
       for (let pages = 0; pages < 50; pages++) {
         const after = entries.at(-1)?.revision;
-        const page = await get<History>(path(`/v1/instances/${enc(id)}/history`, { after }), signal);
+        const page = await get<History>(path(`/v1/instances/${enc(id)}/history`, { after, limit: 5_000 }), signal);
         entries.push(...page.entries);
         if (page.after === undefined || page.after === null || page.entries.length === 0) break;
       }
@@ -99,13 +99,25 @@ export const inbox = (state: string) =>
 export const task = (id: string) =>
   queryOptions({ queryKey: ['tasks', 'one', id], queryFn: ({ signal }) => get<HumanTask>(`/v1/tasks/${enc(id)}`, signal) });
 
-export const incidents = (state: string) =>
+export const INCIDENT_KINDS = ['INCIDENT', 'NOTICE'] as const;
+
+export interface IncidentFilter {
+  /** The open ones, unless it says otherwise. */
+  state?: 'OPEN' | 'RESOLVED';
+  kind?: (typeof INCIDENT_KINDS)[number];
+  instanceId?: string;
+}
+
+export const incidents = (filter: IncidentFilter) =>
   infiniteQueryOptions({
-    queryKey: ['incidents', state],
-    queryFn: ({ pageParam, signal }) => get<IncidentList>(path('/v1/incidents', { state, limit: 100, after: pageParam }), signal),
+    queryKey: ['incidents', 'list', filter],
+    queryFn: ({ pageParam, signal }) => get<IncidentList>(path('/v1/incidents', { ...filter, limit: 100, after: pageParam }), signal),
     initialPageParam: '',
     getNextPageParam: (last) => last.next ?? undefined,
   });
+
+export const incident = (id: string) =>
+  queryOptions({ queryKey: ['incidents', 'one', id], queryFn: ({ signal }) => get<Incident>(`/v1/incidents/${enc(id)}`, signal) });
 
 export const processes = queryOptions({ queryKey: ['processes'], queryFn: async ({ signal }) => (await get<ProcessList>('/v1/processes', signal)).processes });
 

@@ -1,18 +1,46 @@
-// Every event of the instance, as the engine wrote it.
+// Every event of the instance, as the engine wrote it. Pages are counted from the oldest, so that what one has seen or
+// shared stays where it was while more happens.
 import type { HistoryEntry } from '../api/types';
 import { print } from '../api/json';
 import { absolute, clock } from '../ui/time';
 import { Empty } from '../ui/parts';
 
-/** Rows shown at once; the newest ones. */
-const MOST = 500;
+/** Rows shown at once. */
+export const EVENTS_PAGE = 500;
 
-export function Events({ history, node }: { history: HistoryEntry[]; node?: string }) {
-  const rows = history.filter((entry) => !node || entry.nodeId === node);
-  if (rows.length === 0) return <Empty title={node ? `Nothing has happened at ${node}` : 'Nothing has happened yet'} />;
+/** The rows of a page, the newest page where none is named or there is no such page. */
+export function eventsPage(rows: HistoryEntry[], page: number | undefined) {
+  const last = Math.max(1, Math.ceil(rows.length / EVENTS_PAGE));
+  const number = page !== undefined && page <= last ? page : last;
+  return { number, last, first: (number - 1) * EVENTS_PAGE, rows: rows.slice((number - 1) * EVENTS_PAGE, number * EVENTS_PAGE) };
+}
+
+export function Events({ history, node, page, turn }: { history: HistoryEntry[]; node?: string; page?: number; turn: (page: number | undefined) => void }) {
+  const all = history.filter((entry) => !node || entry.nodeId === node);
+  if (all.length === 0) return <Empty title={node ? `Nothing has happened at ${node}` : 'Nothing has happened yet'} />;
+  const { number, last, first, rows } = eventsPage(all, page);
+  const exact = (count: number) => count.toLocaleString('en');
   return (
     <div className="scroll">
-      {rows.length > MOST && <p className="muted">The newest {MOST} of {rows.length.toLocaleString('en')} events.</p>}
+      {last > 1 && (
+        <nav aria-label="Pages of events" className="row pages">
+          <button type="button" disabled={number === 1} onClick={() => turn(1)}>
+            Oldest
+          </button>
+          <button type="button" disabled={number === 1} onClick={() => turn(number - 1)}>
+            Older
+          </button>
+          <span className="num">
+            {exact(first + 1)} to {exact(first + rows.length)} of {exact(all.length)}
+          </span>
+          <button type="button" disabled={number === last} onClick={() => turn(number + 1 === last ? undefined : number + 1)}>
+            Newer
+          </button>
+          <button type="button" disabled={number === last} onClick={() => turn(undefined)}>
+            Newest
+          </button>
+        </nav>
+      )}
       <table className="events">
         <thead>
           <tr>
@@ -24,7 +52,7 @@ export function Events({ history, node }: { history: HistoryEntry[]; node?: stri
           </tr>
         </thead>
         <tbody>
-          {rows.slice(-MOST).map((entry) => (
+          {rows.map((entry) => (
             <tr key={`${entry.revision}.${entry.index}`}>
               <td className="num" title={absolute(entry.at)}>
                 {clock(entry.at)}

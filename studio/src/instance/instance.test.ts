@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { HistoryEntry, HumanTask, Incident, TaskJournal } from '../api/types';
 import { duration, relative } from '../ui/time';
 import { cameOf } from './came';
+import { EVENTS_PAGE, eventsPage } from './Events';
 import { answered, asked, modelWords, result, tokens } from './journal';
 import { lanes, queued, totals } from './timeline';
 import { sentence } from './Why';
@@ -44,6 +45,20 @@ describe('a closed incident', () => {
     expect(cameOf(first, [first], [event(50, 'NODE_ENTERED', 'early', { from: 'pay' }), event(150, 'NODE_ENTERED', 'mail', { from: 'pay' })])).toBe('The flow went on to mail.');
     expect(cameOf(first, [first], [event(150, 'INSTANCE_CANCELLED', undefined)])).toBe('The instance was cancelled.');
     expect(cameOf(again, [first, again], [])).toBeUndefined();
+  });
+});
+
+describe('the pages of events', () => {
+  const rows = Array.from({ length: 2 * EVENTS_PAGE + 3 }, (_, index) => event(index, 'X', undefined));
+  it('hold every event once, and the newest come first to sight', () => {
+    const pages = [1, 2, 3].map((page) => eventsPage(rows, page));
+    expect(pages.flatMap((page) => page.rows)).toEqual(rows);
+    expect(eventsPage(rows, undefined)).toMatchObject({ number: 3, last: 3, first: 2 * EVENTS_PAGE });
+    expect(eventsPage(rows, 9).number).toBe(3);
+    expect(eventsPage([], undefined)).toMatchObject({ number: 1, last: 1, rows: [] });
+  });
+  it('stay as they are while more happens', () => {
+    expect(eventsPage([...rows, event(9_999_999, 'Y', undefined)], 2).rows).toEqual(eventsPage(rows, 2).rows);
   });
 });
 

@@ -31,7 +31,7 @@ export function InstanceScreen() {
 
 function Loaded({ instance }: { instance: Instance }) {
   const { id } = instance;
-  const { tab: chosen, node } = instanceRoute.useSearch();
+  const { tab: chosen, node, page } = instanceRoute.useSearch();
   const navigate = useNavigate({ from: '/instances/$id' });
   const history = useQuery(queries.history(id));
   const journal = useQuery(queries.journal(id));
@@ -56,7 +56,7 @@ function Loaded({ instance }: { instance: Instance }) {
   const used = tokens(tasks);
   const openIncidents = (incidents.data ?? []).filter((one) => one.state === 'OPEN').length;
   const tab: InstanceTab = chosen ?? (openIncidents > 0 ? 'incidents' : tasks.some((one) => one.steps.length > 0) ? 'journal' : 'timeline');
-  const go = (part: { tab?: InstanceTab; node?: string }) => void navigate({ search: (before) => ({ ...before, ...part }), replace: true, resetScroll: false });
+  const go = (part: { tab?: InstanceTab; node?: string; page?: number }) => void navigate({ search: (before) => ({ ...before, page: undefined, ...part }), replace: true, resetScroll: false });
 
   return (
     <>
@@ -155,7 +155,7 @@ function Loaded({ instance }: { instance: Instance }) {
           ) : (
             <Answer query={incidents} />
           ))}
-        {tab === 'history' && (history.data ? <Events history={history.data} node={node} /> : <Answer query={history} />)}
+        {tab === 'history' && (history.data ? <Events history={history.data} node={node} page={page} turn={(next) => go({ page: next })} /> : <Answer query={history} />)}
       </Panel>
     </>
   );

@@ -1,19 +1,19 @@
 // Everything that runs or ran, newest first; the filter stands in the URL.
 import { useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
-import { useVirtualizer } from '@tanstack/react-virtual';
-import { type FormEvent, useEffect, useMemo, useRef } from 'react';
+import { type FormEvent, useMemo } from 'react';
 import { Refusal } from '../api/client';
 import { MOST_LIVE_PAGES } from '../api/feed';
 import * as queries from '../api/queries';
 import type { Instance, InstanceStatus, StatusCount } from '../api/types';
 import { instancesRoute, STATUSES } from '../router';
 import { useMay } from '../session/me';
+import { List } from '../ui/List';
 import { Empty, Failed, Heading, Loading, Status } from '../ui/parts';
 import { fromLocal, Time, toLocal, Took } from '../ui/time';
 import { amount } from './counts';
 
-const ROW = 45;
+const COLUMNS = [{ name: 'Key' }, { name: 'Process', isWide: true }, { name: 'Status' }, { name: 'Started by', isWide: true }, { name: 'Started' }, { name: 'Took', isWide: true }];
 
 /** Shown also when there are none, so that the row does not change under the pointer. */
 const ALWAYS = new Set<InstanceStatus>(['RUNNING', 'COMPLETED', 'FAILED', 'CANCELLED']);
@@ -72,7 +72,7 @@ export function InstancesScreen() {
           </Empty>
         )
       ) : (
-        <List rows={rows} more={query.hasNextPage} busy={query.isFetchingNextPage} fetchMore={() => void query.fetchNextPage()} />
+        <List label="Instances" kind="instances" columns={COLUMNS} rows={rows} more={query.hasNextPage} busy={query.isFetchingNextPage} fetchMore={() => void query.fetchNextPage()} cells={(row) => <Cells row={row} />} />
       )}
     </>
   );
@@ -161,40 +161,9 @@ function Filters({ filter, change, processes }: { filter: queries.InstanceFilter
   );
 }
 
-function List({ rows, more, busy, fetchMore }: { rows: Instance[]; more: boolean; busy: boolean; fetchMore: () => void }) {
-  const scroller = useRef<HTMLDivElement>(null);
-  const virtual = useVirtualizer({ count: rows.length, getScrollElement: () => scroller.current, estimateSize: () => ROW, overscan: 12, getItemKey: (index) => rows[index]?.id ?? index });
-  const items = virtual.getVirtualItems();
-  const last = items.at(-1)?.index ?? 0;
-  useEffect(() => {
-    if (more && !busy && last >= rows.length - 20) fetchMore();
-  }, [last, more, busy, rows.length, fetchMore]);
+function Cells({ row }: { row: Instance }) {
   return (
-    <div className="list" ref={scroller} role="table" aria-label="Instances" aria-rowcount={more ? -1 : rows.length + 1} tabIndex={0}>
-      <div role="rowgroup">
-        <div className="list-head list-row" role="row">
-          <span role="columnheader">Key</span>
-          <span role="columnheader" className="wide">Process</span>
-          <span role="columnheader">Status</span>
-          <span role="columnheader" className="wide">Started by</span>
-          <span role="columnheader">Started</span>
-          <span role="columnheader" className="wide">Took</span>
-        </div>
-      </div>
-      <div role="rowgroup" style={{ height: virtual.getTotalSize(), position: 'relative' }}>
-        {items.map((item) => {
-          const row = rows[item.index];
-          return row ? <Row key={item.key} row={row} top={item.start} index={item.index} /> : null;
-        })}
-      </div>
-      {busy && <p className="muted center">Reading on…</p>}
-    </div>
-  );
-}
-
-function Row({ row, top, index }: { row: Instance; top: number; index: number }) {
-  return (
-    <div className="list-row" role="row" aria-rowindex={index + 2} style={{ position: 'absolute', top: 0, left: 0, right: 0, height: ROW, transform: `translateY(${top}px)` }}>
+    <>
       <span role="cell" className="cut">
         <Link to="/instances/$id" params={{ id: row.id }} className="row-link" title={row.id}>
           {row.depth > 0 && <span className="muted">↳ </span>}
@@ -217,7 +186,6 @@ function Row({ row, top, index }: { row: Instance; top: number; index: number })
       <span role="cell" className="wide">
         <Took from={row.startedAt} to={row.endedAt} />
       </span>
-    </div>
+    </>
   );
 }
-
