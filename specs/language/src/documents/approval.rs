@@ -63,7 +63,7 @@ pub(super) enum Asked {
 pub(super) fn read(at: &At<'_>, problems: &mut Problems) -> Asked {
     let approvers_at = at.get("approvers");
     let mut approval = Approval {
-        groups: activity::texts(at, "approvers"),
+        groups: names(at, "approvers", problems),
         users: Vec::new(),
     };
     let Some(asked) = at.get("approval") else {
@@ -88,9 +88,9 @@ pub(super) fn read(at: &At<'_>, problems: &mut Problems) -> Asked {
         }
         return Asked::None;
     }
-    approval.groups.extend(activity::texts(&asked, "approvers"));
+    approval.groups.extend(names(&asked, "approvers", problems));
     if let Some(candidates) = asked.get("candidates") {
-        let (groups, users) = read_candidates(&candidates);
+        let (groups, users) = read_candidates(&candidates, problems);
         approval.groups.extend(groups);
         approval.users.extend(users);
     }
@@ -99,8 +99,27 @@ pub(super) fn read(at: &At<'_>, problems: &mut Problems) -> Asked {
     Asked::Required(approval)
 }
 
-pub(super) fn read_candidates(at: &At<'_>) -> (Vec<String>, Vec<String>) {
-    (activity::texts(at, "groups"), activity::texts(at, "users"))
+pub(super) fn read_candidates(at: &At<'_>, problems: &mut Problems) -> (Vec<String>, Vec<String>) {
+    (names(at, "groups", problems), names(at, "users", problems))
+}
+
+/// The longest name of a person or group, as for the keys that the engine makes.
+const MAX_NAME: usize = 100;
+
+/// Names of groups or people. What no person or group can be called would wait for ever: a template above all.
+fn names(at: &At<'_>, key: &str, problems: &mut Problems) -> Vec<String> {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '*' | '/' | ':');
+    for item in at.get(key).map(|at| at.items()).unwrap_or_default() {
+        let Some(name) = item.text() else { continue };
+        if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
+            let start: String = name.chars().take(40).collect();
+            let message = format!("nobody can be called `{start}`");
+            problems
+                .error(&item, Code::InvalidValue, message)
+                .hint("a name has 1 to 100 letters, digits and . _ - @ / : and is no expression");
+        }
+    }
+    activity::texts(at, key)
 }
 
 /// Reports an approval that nobody can give.

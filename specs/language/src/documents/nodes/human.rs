@@ -67,7 +67,7 @@ const OUTCOME: Object = Object {
 fn read<'a>(at: &At<'a>, reading: &mut Reading<'a, '_>) -> Option<NodeKind> {
     let (groups, users) = match at.get("candidates") {
         Some(candidates) => {
-            let (groups, users) = approval::read_candidates(&candidates);
+            let (groups, users) = approval::read_candidates(&candidates, reading.problems);
             if groups.is_empty() && users.is_empty() && candidates.is_map() {
                 reading
                     .problems

@@ -315,6 +315,30 @@ fn humans_have_candidates_forms_and_outcomes() {
     );
 }
 
+/// A task for a name that no person or group can have waits for ever, and one of any length fits no index.
+#[test]
+fn who_may_decide_has_a_name_that_somebody_can_have() {
+    let long = "x".repeat(101);
+    for name in ["\"${boss}\"", "\"finance team\"", "\"\"", &long] {
+        let bad = flow(&format!(
+            "    - {{ id: r, type: human, candidates: {{ groups: [{name}], users: [alice, {name}] }} }}"
+        ));
+        let problems = problems_of(&bad);
+        let pointers: Vec<_> = problems
+            .lines()
+            .filter_map(|line| line.split(' ').nth(2))
+            .collect();
+        assert_eq!(
+            pointers,
+            [
+                "/flow/nodes/0/candidates/groups/0",
+                "/flow/nodes/0/candidates/users/1"
+            ],
+            "{problems}"
+        );
+    }
+}
+
 #[test]
 fn forks_joins_and_timers_read_their_fields() {
     let text = flow(
