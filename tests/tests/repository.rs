@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 /// Crate, and the crates of this workspace that it may import. A new arrow needs an ADR and a line here.
-const ARROWS: [(&str, &[&str]); 7] = [
-    ("legation-language", &[]),
+const ARROWS: [(&str, &[&str]); 8] = [
+    ("legation-schema", &[]),
+    ("legation-language", &["legation-schema"]),
     ("legation-protocol", &[]),
     ("legation-kernel", &["legation-language"]),
     ("legation-store", &["legation-kernel", "legation-language"]),
@@ -23,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 7] = [
         ],
     ),
     ("legation-worker", &["legation-protocol"]),
-    ("legation-agent-worker", &["legation-worker", "legation-protocol"]),
+    ("legation-agent-worker", &["legation-worker", "legation-protocol", "legation-schema"]),
 ];
 
 /// I1: what would bring I/O, time or chance into the pure crates.

@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use legation_schema::{Rules, Schema};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::CallError;
+
+/// Complaints that the model reads of one call.
+const MOST: usize = 10;
 
 /// The arguments as MCP wants them, or the schema's complaints.
 pub fn check_arguments(
@@ -16,22 +20,18 @@ pub fn check_arguments(
     let invalid = |message: String| CallError::new("ARGUMENTS_INVALID", message);
     let value: Value = serde_json::from_str(arguments.get()).map_err(|e| invalid(e.to_string()))?;
     let schema = Value::Object(schema.clone());
-    let validator = jsonschema::options().build(&schema).map_err(|e| {
+    let schema = Schema::compile(&schema, Rules::Declared).map_err(|why| {
         CallError::new(
             "TOOL_SCHEMA_INVALID",
-            format!("the server's input schema cannot be used: {e}"),
+            format!("the server's input schema cannot be used: {why}"),
         )
     })?;
-    let errors: Vec<String> = validator
-        .iter_errors(&value)
-        .take(10)
-        .map(|e| {
-            let place = e.instance_path().to_string();
-            if place.is_empty() {
-                e.to_string()
-            } else {
-                format!("{place}: {e}")
-            }
+    let errors: Vec<String> = schema
+        .complaints(&value, MOST)
+        .into_iter()
+        .map(|wrong| match wrong.pointer.as_str() {
+            "" => wrong.words,
+            place => format!("{place}: {}", wrong.words),
         })
         .collect();
     if !errors.is_empty() {
@@ -87,6 +87,22 @@ mod tests {
         let error = check_arguments(&schema(), &raw(r#"{"id":7}"#)).unwrap_err();
         assert_eq!(error.code, "ARGUMENTS_INVALID");
         assert!(error.message.contains("/id"), "{error}");
+    }
+
+    /// B18: a server may lie about its schema, to stop whoever reads it.
+    #[test]
+    fn a_schema_that_never_ends_is_refused() {
+        let arguments =
+            RawValue::from_string(format!("{{\"a\":{}1{}}}", "[".repeat(60), "]".repeat(60))).unwrap();
+        for text in [
+            r##"{"$ref":"#"}"##,
+            r##"{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"anyOf":[{"items":{"$ref":"#/$defs/a"}},{"items":{"$ref":"#/$defs/a"}}]}}}"##,
+            r#"{"$ref":"https://example.com/schema.json"}"#,
+        ] {
+            let schema: Map<String, Value> = serde_json::from_str(text).unwrap();
+            let error = check_arguments(&schema, &arguments).unwrap_err();
+            assert_eq!(error.code, "TOOL_SCHEMA_INVALID", "{text}");
+        }
     }
 
     #[test]

@@ -1,10 +1,9 @@
-//! JSON Schema 2020-12 for values. Compiled once and cached; nothing is ever fetched (a remote `$ref` is an error),
-//! and patterns run in linear time, because schemas come from documents that strangers may post.
+//! JSON Schema 2020-12 for values, compiled once and cached.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use legation_schema::{Rules, Schema};
 
 use super::SchemaCheck;
 use crate::Value;
@@ -22,7 +21,7 @@ pub struct JsonSchemas {
     compiled: Mutex<HashMap<String, Compiled>>,
 }
 
-type Compiled = Result<Arc<Validator>, String>;
+type Compiled = Result<Arc<Schema>, String>;
 
 impl JsonSchemas {
     /// Why this is no usable schema; None when it compiles.
@@ -39,7 +38,7 @@ impl JsonSchemas {
         if compiled.len() >= MAX_CACHED {
             compiled.clear();
         }
-        let result = compile(schema);
+        let result = Schema::compile(&serde_json::Value::from(schema), Rules::Draft202012).map(Arc::new);
         compiled.insert(key, result.clone());
         result
     }
@@ -47,67 +46,21 @@ impl JsonSchemas {
 
 impl SchemaCheck for JsonSchemas {
     fn errors(&self, schema: &Value, value: &Value) -> Vec<String> {
-        let validator = match self.compiled(schema) {
-            Ok(validator) => validator,
+        let schema = match self.compiled(schema) {
+            Ok(schema) => schema,
             Err(message) => return vec![format!("the schema itself is wrong: {message}")],
         };
-        let instance = serde_json::Value::from(value);
-        validator
-            .iter_errors(&instance)
-            .take(MAX_ERRORS)
-            .map(|error| {
-                let pointer = error.instance_path().to_string();
-                let pointer = if pointer.is_empty() { "/" } else { pointer.as_str() };
-                format!("{pointer}: {}", error.masked())
-            })
-            .collect()
+        let complaints = schema.complaints(&serde_json::Value::from(value), MAX_ERRORS);
+        let said = complaints.into_iter().map(|complaint| {
+            let pointer = complaint.pointer.as_str();
+            format!(
+                "{}: {}",
+                if pointer.is_empty() { "/" } else { pointer },
+                complaint.words
+            )
+        });
+        said.collect()
     }
-}
-
-fn compile(schema: &Value) -> Compiled {
-    if let Some(name) = self_reference(schema) {
-        return Err(format!("`$ref: {name}` leads to itself"));
-    }
-    let schema = serde_json::Value::from(schema);
-    jsonschema::options()
-        .with_draft(Draft::Draft202012)
-        .with_pattern_options(
-            PatternOptions::regex()
-                .size_limit(1 << 20)
-                .dfa_size_limit(1 << 20),
-        )
-        .should_validate_formats(true)
-        .build(&schema)
-        .map(Arc::new)
-        .map_err(|error| error.to_string())
-}
-
-/// A chain of `$ref`s that comes back without descending into the value would recurse for ever.
-fn self_reference(schema: &Value) -> Option<String> {
-    let mut open = vec![schema];
-    while let Some(here) = open.pop() {
-        let mut seen = Vec::new();
-        let mut at = here;
-        while let Some(reference) = at.get("$ref").and_then(Value::as_str) {
-            if seen.contains(&reference) {
-                return Some(reference.to_owned());
-            }
-            seen.push(reference);
-            let Some(target) = reference
-                .strip_prefix('#')
-                .and_then(|pointer| schema.pointer(pointer))
-            else {
-                break;
-            };
-            at = target;
-        }
-        match here {
-            Value::List(items) => open.extend(items),
-            Value::Map(entries) => open.extend(entries.values()),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-        }
-    }
-    None
 }
 
 #[cfg(test)]
@@ -156,6 +109,7 @@ mod tests {
             r##"{"$ref":"#"}"##,
             r##"{"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}},"properties":{"x":{"$ref":"#/$defs/a"}}}"##,
             r#"{"pattern":"("}"#,
+            r##"{"anyOf":[{"items":{"$ref":"#"}},{"items":{"$ref":"#"}}]}"##,
             "3",
         ] {
             assert!(schemas.compile_error(&value(bad)).is_some(), "{bad}");
