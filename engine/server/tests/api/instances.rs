@@ -104,6 +104,33 @@ async fn inputs_that_do_not_fit_are_refused_by_name() {
         .refused(404, "NOT_FOUND");
 }
 
+/// PostgreSQL indexes no text of any length: without a bound here a start is answered 500.
+#[tokio::test]
+async fn what_an_instance_is_found_by_has_a_bound() {
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    let start = |name: &str, value: Value| {
+        let mut body = json!({ "process": "pay", "variables": { "amount": 1 } });
+        body[name] = value;
+        app.post("dev", "/v1/instances", body)
+    };
+    let (fits, long) = ("ü".repeat(255), "ü".repeat(256));
+    let many: serde_json::Map<_, _> = (0..51).map(|n| (n.to_string(), json!(""))).collect();
+    for (name, value) in [
+        ("businessKey", json!(long)),
+        ("businessKey", json!("")),
+        ("labels", json!({ "": "x" })),
+        ("labels", json!({ (&long): "x" })),
+        ("labels", json!({ "x": long })),
+        ("labels", json!(many)),
+    ] {
+        let refusal = start(name, value).await.refused(422, "INVALID_REQUEST");
+        assert_eq!(refusal["argument"], name);
+    }
+    start("businessKey", json!(fits)).await.ok();
+    start("labels", json!({ (&fits): fits, "empty": "" })).await.ok();
+}
+
 #[tokio::test]
 async fn pages_hold_every_instance_once() {
     let app = TestApp::new().await;

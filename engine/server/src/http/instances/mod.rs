@@ -40,6 +40,11 @@ use crate::writer::{Failure, Idempotency};
 /// Pages that one list call looks through for instances with a label.
 const MOST_PAGES: usize = 10;
 
+/// Of a business key, and of a label's name or value.
+const MOST_CHARACTERS: usize = 255;
+
+const MOST_LABELS: usize = 50;
+
 /// Open incidents that one instance shows.
 const MOST_INCIDENTS: i64 = 100;
 
@@ -64,6 +69,7 @@ async fn start(
 ) -> Result<(StatusCode, Answer<InstanceStarted>)> {
     who.need(Role::Start)?;
     let idempotency = idempotency(&who, &headers, hash)?;
+    bounded(&body)?;
     let version = version(&http, &who, &body).await?;
     let id = InstanceId(http.app().chance().root_id(http.app().clock().now()));
     let start = StartInstance {
@@ -242,6 +248,24 @@ async fn repeated(http: &Http, who: &Who, body: &str) -> Result<InstanceStarted>
         version,
         status: kept.status,
     })
+}
+
+/// What an instance is found by stands in indexes, which take no text of any length, and in every list.
+fn bounded(body: &StartInstanceRequest) -> Result<()> {
+    let fits = |text: &str| (1..=MOST_CHARACTERS).contains(&text.chars().count());
+    if body.business_key.as_ref().is_some_and(|key| !fits(key)) {
+        let detail = format!("a business key has 1 to {MOST_CHARACTERS} characters");
+        return Err(Error::out_of_range("businessKey", detail));
+    }
+    let labels = &body.labels;
+    let fits = |(name, value): (&String, &String)| fits(name) && value.chars().count() <= MOST_CHARACTERS;
+    if labels.len() > MOST_LABELS || !labels.iter().all(fits) {
+        let detail = format!(
+            "at most {MOST_LABELS} labels, with names of 1 to {MOST_CHARACTERS} characters and values of up to as many"
+        );
+        return Err(Error::out_of_range("labels", detail));
+    }
+    Ok(())
 }
 
 fn idempotency(who: &Who, headers: &HeaderMap, body_hash: String) -> Result<Option<Idempotency>> {
