@@ -168,7 +168,9 @@ impl Client {
         let text = response.text().await.unwrap_or_default();
         match serde_json::from_str::<Problem>(&text) {
             Ok(mut problem) => {
-                problem.hint = whose_key(&problem, self.origin.as_deref()).or(problem.hint);
+                problem.hint = whose_key(&problem, self.origin.as_deref())
+                    .or(problem.hint)
+                    .or_else(|| where_listed(problem.detail.as_deref()?));
                 Refusal(Box::new(problem)).into()
             }
             Err(_) => anyhow::anyhow!(
@@ -194,6 +196,18 @@ fn whose_key(problem: &Problem, origin: Option<&str>) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// Which command lists what was not found.
+fn where_listed(detail: &str) -> Option<String> {
+    let thing = detail.strip_prefix("no ")?.split(' ').next()?;
+    let command = match thing {
+        "instance" => "instances",
+        "incident" => "incidents",
+        "key" => "keys list",
+        _ => return None,
+    };
+    Some(format!("`legation {command}` lists them"))
 }
 
 /// `?a=1&b=2` of what is given; empty when nothing is.

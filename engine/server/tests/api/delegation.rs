@@ -222,7 +222,7 @@ async fn explain_follows_a_delegation() {
     assert_eq!(
         waits[0]["text"],
         json!(format!(
-            "step 2 (delegate:refund_payout) waits 0s for its child {child}; explain that one"
+            "step 2 (delegate:refund_payout) waits 0s for its child {child}; legation explain {child}"
         ))
     );
 }

@@ -230,6 +230,17 @@ async fn explain_says_what_would_move_it() {
         waits[0]["text"],
         "try 1 failed; the next one is due at 2026-11-30T06:03:10.000Z"
     );
+    app.advance(60_000);
+    let lease = app.fetch("payer", "payments.payout").await.expect("a task");
+    app.work("payer", &lease, "release", json!({ "afterMs": 5000 }))
+        .await
+        .ok();
+    let waits = app.get("dev", &path).await.ok()["waits"].clone();
+    let text = waits[0]["text"].as_str().expect("a text");
+    assert!(
+        text.starts_with("given back by its worker for later; offered again at 2026-"),
+        "no try failed: {text}"
+    );
     app.post(
         "dev",
         &format!("/v1/instances/{id}/cancel"),

@@ -107,6 +107,18 @@ fn cancel_incidents_and_tasks_answer_what_the_engine_says() {
     assert!(words.contains("hint"), "{words}");
     let explained = ok(&project, &["explain", &id, "--as", "approver"]);
     assert!(explained.contains("ops"), "{explained}");
+    assert!(
+        explained.contains(&format!("; legation complete {id}.h")),
+        "{explained}"
+    );
+    for (command, hint) in [
+        ("show", "`legation instances`"),
+        ("explain", "`legation instances`"),
+        ("retry", "`legation incidents`"),
+    ] {
+        let (_, words) = refused(&project, &[command, "nothing"]);
+        assert!(words.contains(hint), "{command}: {words}");
+    }
     let (code, words) = refused(&project, &["approve", &id, "--as", "approver", "--yes"]);
     assert_eq!(code, 1);
     assert!(words.contains("`legation complete "), "{words}");

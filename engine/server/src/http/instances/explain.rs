@@ -118,8 +118,9 @@ async fn wait(view: &View<'_>, read: &mut Conn, token: &Token) -> Result<Vec<Exp
             let why = row
                 .map(|row| format!("{}: {}", row.code, row.message))
                 .unwrap_or_default();
-            let text =
-                format!("held for {so_long} by incident {number} ({why}); remove the cause and retry it");
+            let text = format!(
+                "held for {so_long} by incident {number} ({why}); remove the cause, then: legation retry {number}"
+            );
             one("INCIDENT", text, None, Some(number))
         }
         TokenState::Waiting(Wait::Join) => {
@@ -140,7 +141,7 @@ async fn wait(view: &View<'_>, read: &mut Conn, token: &Token) -> Result<Vec<Exp
             let whom = row
                 .map(|row| candidates(&row.groups, &row.users))
                 .unwrap_or_default();
-            let text = format!("waits {so_long} for a person{whom}; complete task {number}");
+            let text = format!("waits {so_long} for a person{whom}; legation complete {number}");
             one("HUMAN", text, None, Some(number))
         }
         TokenState::Waiting(Wait::Child { child }) => {
@@ -151,7 +152,7 @@ async fn wait(view: &View<'_>, read: &mut Conn, token: &Token) -> Result<Vec<Exp
                 .get(child)
                 .map(|child| child.process.as_str())
                 .unwrap_or_default();
-            let text = format!("waits {so_long} for {process} ({number}) to end; explain that one");
+            let text = format!("waits {so_long} for {process} ({number}) to end; legation explain {number}");
             one("CHILD", text, None, Some(number.0))
         }
         TokenState::Waiting(Wait::Task { task }) => {
@@ -185,7 +186,7 @@ async fn work(view: &View<'_>, read: &mut Conn, token: &Token, file: &TaskFile) 
             let worker = lease.map(|lease| lease.worker.clone()).unwrap_or_default();
             let until = lease.map(|lease| lease.until);
             let text = format!(
-                "worker {worker} has the task since its lease {}; it completes it, or the lease runs out",
+                "worker {worker} has the task (lease {}); it completes it, or the lease runs out",
                 task.lease_no
             );
             out.push(line("WORKER", text, token.entered_at, until, task.id.0.clone()));
@@ -193,6 +194,12 @@ async fn work(view: &View<'_>, read: &mut Conn, token: &Token, file: &TaskFile) 
         TaskState::Open => {
             let later = task.available_at.filter(|at| *at > view.now);
             let text = match later {
+                Some(at) if task.deferrals > 0 => {
+                    format!(
+                        "given back by its worker for later; offered again at {}",
+                        rfc3339(at)
+                    )
+                }
                 Some(at) => format!(
                     "try {} failed; the next one is due at {}",
                     task.tries,
@@ -218,7 +225,9 @@ async fn work(view: &View<'_>, read: &mut Conn, token: &Token, file: &TaskFile) 
                 let why = row
                     .map(|row| format!("{}: {}", row.code, row.message))
                     .unwrap_or_default();
-                let text = format!("held by incident {number} ({why}); remove the cause and retry it");
+                let text = format!(
+                    "held by incident {number} ({why}); remove the cause, then: legation retry {number}"
+                );
                 out.push(line("INCIDENT", text, token.entered_at, None, number));
             }
         }
@@ -270,7 +279,7 @@ async fn step_words(
             let id = waiting.child.as_ref().map(|child| child.0.clone());
             let child = id.clone().unwrap_or_default();
             let text = format!(
-                "step {} ({target}) waits {so_long} for its child {child}; explain that one",
+                "step {} ({target}) waits {so_long} for its child {child}; legation explain {child}",
                 waiting.sequence
             );
             ("CHILD", text, id)
