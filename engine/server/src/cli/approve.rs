@@ -288,9 +288,17 @@ fn subject(approval: &ApprovalSubject, ink: Ink) {
 
 /// Asks on a terminal.
 fn confirmed(outcome: &str) -> anyhow::Result<bool> {
-    eprint!("Decide `{outcome}` over exactly these inputs? [y/N] ");
+    eprint!("{} [y/N] ", question(outcome));
     std::io::stderr().flush()?;
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn question(outcome: &str) -> String {
+    match outcome {
+        "approved" => "Approve exactly these inputs?".to_owned(),
+        "rejected" => "Reject it?".to_owned(),
+        other => format!("Decide `{other}`?"),
+    }
 }

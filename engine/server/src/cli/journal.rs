@@ -1,7 +1,8 @@
 //! `legation journal`: every step that workers took for an instance.
 
 use legation_protocol::instances::InstanceJournal;
-use legation_protocol::steps::StepView;
+use legation_protocol::step_bodies::ModelResult;
+use legation_protocol::steps::{StepKind, StepView};
 
 use super::Global;
 use super::client::{Client, encode};
@@ -52,8 +53,10 @@ fn details(step: &StepView, ink: Ink) {
     if let Some(arguments) = &step.arguments {
         line("asked", &print::short(arguments, 140));
     }
-    if let Some(result) = &step.result {
-        line("answered", &print::short(result, 140));
+    match (&step.result, turn(step)) {
+        (_, Some(lines)) => lines.iter().for_each(|(name, text)| line(name, text)),
+        (Some(result), None) => line("answered", &print::short(result, 140)),
+        (None, None) => {}
     }
     if let Some(by) = &step.decided_by {
         let comment = step
@@ -68,5 +71,62 @@ fn details(step: &StepView, ink: Ink) {
     }
     if let Some(late) = &step.late_result {
         line("late", &print::short(late, 140));
+    }
+}
+
+/// Who answered, what it wants and what it says; nothing where another worker journals its models in another way.
+fn turn(step: &StepView) -> Option<Vec<(&'static str, String)>> {
+    if step.kind != StepKind::Model {
+        return None;
+    }
+    let said: ModelResult = serde_json::from_str(step.result.as_ref()?.get()).ok()?;
+    let by = format!(
+        "by {}, {} tokens in, {} out",
+        said.model, said.usage.input_tokens, said.usage.output_tokens
+    );
+    let wants = said.calls.iter().map(|call| {
+        let arguments = print::short(&call.arguments, 140);
+        ("wants", format!("{} {arguments}", call.tool))
+    });
+    let says = said.text.iter().map(|text| ("says", print::cut(text, 500)));
+    Some(
+        std::iter::once(("answered", by))
+            .chain(wants)
+            .chain(says)
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(result: &str) -> Option<Vec<(&'static str, String)>> {
+        let step = format!(
+            r#"{{"sequence":1,"kind":"MODEL","state":"COMPLETED","toolRef":"model:a","requestDigest":"d","startedAt":"2026-11-03T09:15:00.000Z","result":{result}}}"#
+        );
+        turn(&serde_json::from_str(&step).unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    #[test]
+    fn a_turn_is_told_as_who_answered_what_it_wants_and_what_it_says() {
+        let lines = model(
+            r#"{"model":"a","usage":{"inputTokens":7,"outputTokens":2},"text":"Hello","calls":[{"tool":"crm__get","arguments":{"n":0.10}}]}"#,
+        )
+        .unwrap_or_default();
+        assert_eq!(
+            lines,
+            [
+                ("answered", "by a, 7 tokens in, 2 out".to_owned()),
+                ("wants", r#"crm__get {"n":0.10}"#.to_owned()),
+                ("says", "Hello".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_no_turn_is_shown_as_it_is() {
+        assert_eq!(model(r#"{"error":"refused"}"#), None);
+        assert_eq!(model("[1]"), None);
     }
 }

@@ -56,5 +56,7 @@ fn cause(error: &Error) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    cause.to_string()
+    // The line in the server's own source that PostgreSQL adds says nothing to who reads it here.
+    let words = cause.to_string();
+    words.split(" at line ").next().unwrap_or(&words).to_owned()
 }

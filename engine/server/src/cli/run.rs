@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::Args;
 use legation_protocol::events::FeedEvent;
 use legation_protocol::incidents::IncidentKind;
-use legation_protocol::instances::{InstanceStarted, InstanceStatus, InstanceView, StartInstanceRequest};
+use legation_protocol::instances::{
+    Explanation, InstanceStarted, InstanceStatus, InstanceView, StartInstanceRequest,
+};
 use legation_protocol::processes::{ProcessList, ProcessView};
 use legation_protocol::tasks::{HumanTaskKind, HumanTaskList};
 
@@ -147,10 +149,12 @@ async fn startable(client: &Client) -> Option<String> {
 async fn follow(client: &Client, id: &str) -> anyhow::Result<InstanceView> {
     let mut feed = Feed::open(client, id, "").await?;
     let mut told = Told::default();
+    let mut quiet = 0;
     loop {
         // Events wake us; the look once a second is for a feed that broke.
         match tokio::time::timeout(Duration::from_secs(1), feed.next()).await {
             Ok(Ok(Some(event))) => {
+                quiet = 0;
                 narrate(&event);
                 if !is_worth_a_look(&event) {
                     continue;
@@ -160,7 +164,7 @@ async fn follow(client: &Client, id: &str) -> anyhow::Result<InstanceView> {
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 feed = Feed::open(client, id, &feed.last).await?;
             }
-            Err(_) => {}
+            Err(_) => quiet += 1,
         }
         let instance = client
             .get::<InstanceView>(&format!("/v1/instances/{}", encode(id)))
@@ -171,8 +175,14 @@ async fn follow(client: &Client, id: &str) -> anyhow::Result<InstanceView> {
             return Ok(instance);
         }
         told.tell_what_holds(client, &instance).await?;
+        if quiet == PATIENCE {
+            told.tell_why_nothing_moves(client, id).await;
+        }
     }
 }
+
+/// Looks in a row without news before it is said what it waits for.
+const PATIENCE: u32 = 2;
 
 /// Events that may end the instance or make it wait for a person.
 fn is_worth_a_look(event: &FeedEvent) -> bool {
@@ -234,6 +244,19 @@ impl Told {
             }
         }
         Ok(())
+    }
+
+    /// What `legation explain` says, without what was said before.
+    async fn tell_why_nothing_moves(&mut self, client: &Client, id: &str) {
+        let path = format!("/v1/instances/{}/explain", encode(id));
+        let Ok(explanation) = client.get::<Explanation>(&path).await else {
+            return;
+        };
+        for wait in explanation.body.waits {
+            if self.0.insert(wait.id.unwrap_or(wait.kind)) {
+                tell!("  {}: {}", wait.node_id, wait.text);
+            }
+        }
     }
 }
 

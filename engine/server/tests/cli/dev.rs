@@ -42,6 +42,13 @@ fn dev_says_which_topic_has_work_and_no_worker_and_the_line_it_shows_takes_it() 
     let taken = Command::new("sh").arg("-c").arg(line.trim()).output().unwrap();
     let tasks: serde_json::Value = serde_json::from_slice(&taken.stdout).unwrap();
     assert_eq!(tasks["tasks"][0]["topic"], "mail.send", "{tasks}");
+
+    let mut command = legation(&project);
+    command.args(["run", "mail"]);
+    let run = Engine::start(command);
+    let word = run.says("send: waits ");
+    assert!(word.contains("for a worker on topic mail.send"), "{word}");
+    run.signal(Signal::SIGKILL);
     engine.stop();
 }
 
