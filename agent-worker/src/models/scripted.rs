@@ -171,8 +171,9 @@ impl Model for Scripted {
     async fn turn(&self, request: TurnRequest<'_>) -> Result<Turn, ModelError> {
         let Some((rule, found)) = self.find(&request) else {
             let said = show(request.messages);
+            let turn = turn_number(request.messages);
             return Err(ModelError::fatal(format!(
-                "no rule of script '{}' fits this conversation:\n{said}",
+                "no rule of script '{}' fits turn {turn} of this conversation; add one, or let a real model answer\n{said}",
                 self.path.display()
             )));
         };
@@ -204,15 +205,17 @@ impl Model for Scripted {
     }
 }
 
+/// From 1.
+fn turn_number(messages: &[Message]) -> usize {
+    let is_answer = |message: &&Message| matches!(message, Message::Assistant { .. });
+    messages.iter().filter(is_answer).count() + 1
+}
+
 impl Condition {
     /// What the rule can refer to when it fits, else none.
     fn fits<'a>(&self, request: &'a TurnRequest<'_>) -> Option<Found<'a>> {
         let messages = request.messages;
-        let said = messages
-            .iter()
-            .filter(|m| matches!(m, Message::Assistant { .. }))
-            .count();
-        if self.turn.is_some_and(|turn| turn != said + 1) {
+        if self.turn.is_some_and(|turn| turn != turn_number(messages)) {
             return None;
         }
         if self

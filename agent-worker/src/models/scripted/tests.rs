@@ -179,3 +179,21 @@ fn a_rule_that_says_nothing_is_refused() {
         assert!(Scripted::parse(Path::new("s"), text).is_err(), "{text}");
     }
 }
+
+/// The first line alone is what an incident shows.
+#[tokio::test]
+async fn a_turn_without_a_rule_says_which_one_and_what_to_do_in_its_first_line() {
+    let script = script(STORY);
+    let conversation = [
+        Message::User("hello".to_owned()),
+        said("crm__get_order"),
+        answered("crm__get_order", "nothing", false),
+    ];
+    let error = ask(&script, &conversation).await.unwrap_err().to_string();
+    let (first, rest) = error.split_once('\n').unwrap();
+    assert!(
+        first.ends_with("fits turn 2 of this conversation; add one, or let a real model answer"),
+        "{first}"
+    );
+    assert!(rest.contains("crm__get_order"), "{rest}");
+}
