@@ -68,8 +68,8 @@ async function main() {
   }
   heading('Both refunds are paid. The engine stays up');
   note(`look around:    ${elsewhere('instances')}`);
-  const studio = processes.said('engine', /^\s+Studio\s+(\S+)/);
-  if (studio && existsSync(join(root, 'studio', 'dist', 'index.html'))) note(`in a browser:   ${studio}`);
+  const browser = studio();
+  if (browser) note(`in a browser:   ${browser}`);
   note('press Ctrl-C to stop everything');
 }
 
@@ -88,6 +88,12 @@ async function address() {
   const file = join(folder, '.legation', 'url');
   await waitUntil('the engine to say where it listens', () => processes.alive('engine') && existsSync(file));
   return readFileSync(file, 'utf8').trim();
+}
+
+/** Where a browser is logged in, if the web app is built. */
+function studio() {
+  const built = existsSync(join(root, 'studio', 'dist', 'index.html'));
+  return built ? processes.said('engine', /^\s+Studio\s+(\S+)/) : undefined;
 }
 
 /** A command as another terminal takes it, in whatever folder that one is. */
@@ -141,6 +147,8 @@ async function tellWithApproval(dev, approver, story) {
   const command = ['approve', ask.id, '--as', 'approver'];
   note('no child process exists yet. To approve, in another terminal:');
   note(`  ${elsewhere(...command)}`);
+  const browser = once ? undefined : studio();
+  if (browser) note(`or in a browser, as approver, in the inbox: ${browser}`);
   if (once) {
     note('DEMO_ONCE: approving it now, with that command');
     await processes.run(bin('legation'), [...command, '--yes'], { cwd: folder });
