@@ -62,7 +62,7 @@ impl Member {
 /// Why an attempt did not commit.
 enum Broken {
     /// Nothing was written: again at once.
-    Again,
+    Again(Error),
     /// The database is away.
     Away(Error),
     /// The connection broke while committing.
@@ -74,7 +74,7 @@ enum Broken {
 impl From<Error> for Broken {
     fn from(error: Error) -> Self {
         match error {
-            Error::Retry(_) | Error::Conflict { .. } => Self::Again,
+            Error::Retry(_) | Error::Conflict { .. } => Self::Again(error),
             Error::Connection(_) => Self::Away(error),
             Error::Full(_) | Error::Corrupt { .. } | Error::Database(_) | Error::Setup(_) => {
                 Self::Refused(error)
@@ -183,7 +183,7 @@ impl WriterLoop {
                 self.batch_no = 0;
             }
             match broken {
-                Broken::Again if tries <= 8 => tokio::task::yield_now().await,
+                Broken::Again(_) if tries <= 8 => tokio::task::yield_now().await,
                 Broken::Away(error) | Broken::Unknown(error)
                     if started.elapsed() < Duration::from_millis(PATIENCE_MS) =>
                 {
@@ -194,7 +194,7 @@ impl WriterLoop {
                     answer_all(&mut members, polls, &error);
                     return;
                 }
-                Broken::Again | Broken::Refused(_) if members.len() + polls.jobs.len() > 1 => {
+                Broken::Again(_) | Broken::Refused(_) if members.len() + polls.jobs.len() > 1 => {
                     // The culprit is found by running the members one by one; the others succeed.
                     for member in members {
                         Box::pin(self.settle(vec![member], Polls::default(), suspect)).await;
@@ -209,9 +209,13 @@ impl WriterLoop {
                     }
                     return;
                 }
-                Broken::Again => {
-                    let error = Error::conflict("the same rows, again and again");
+                Broken::Again(error) => {
+                    error!(%error, "a command meets the same rows again and again");
                     answer_all(&mut members, polls, &error);
+                    // What the database asks to be tried again passes; a row that is in the way may stay.
+                    if matches!(error, Error::Conflict { .. }) {
+                        self.count_try(&members).await;
+                    }
                     return;
                 }
                 Broken::Refused(error) => {

@@ -61,6 +61,40 @@ async fn a_timer_that_cannot_fire_becomes_an_incident_that_a_retry_runs_again(te
     assert_ne!(again.id, incident.id, "the cause was not removed");
 }
 
+/// Core §2: a command that meets a row in its way each time is seen like any other that cannot be carried out.
+async fn a_timer_that_always_meets_a_conflict_becomes_an_incident(test: &TestDb) {
+    let twice = "
+metadata: { key: twice, variables: {} }
+flow:
+  nodes:
+    - { id: pause, type: timer, after: 1h }
+    - { id: again, type: timer, after: 1h }
+    - { id: done, type: end }
+";
+    let engine = Engine::new(test, &[("twice.process.yaml", twice)]).await;
+    let root = engine.start("twice", &[]).await.unwrap();
+    let mut read = engine.app.db().read().await.unwrap();
+    let first = timers::list(&mut read, &root, &root).await.unwrap().remove(0);
+    drop(read);
+    // Every id that the second timer may get is taken.
+    let taken = (1..20).map(|number| TimerRow {
+        id: format!("{root}.m{number}"),
+        due_at: first.due_at + 1_000_000_000,
+        ..first.clone()
+    });
+    let taken: Vec<TimerRow> = taken.filter(|row| row.id != first.id).collect();
+    let mut tx = engine.app.db().begin_write().await.unwrap();
+    timers::insert(&mut tx, &taken).await.unwrap();
+    tx.commit().await.unwrap();
+    engine.app.clock().advance(60 * 60 * 1_000);
+    let incident = failed(&engine).await;
+    assert_eq!(
+        (incident.code.as_str(), incident.instance.as_str()),
+        (writer::FAILED, root.as_str())
+    );
+    assert_eq!(engine.row(&root).await.incidents, 1);
+}
+
 /// Moves the clock on until the incident of a durable command is open.
 pub async fn failed(engine: &Engine) -> IncidentRow {
     let filter = IncidentFilter {
@@ -136,6 +170,7 @@ async fn a_cancel_reaches_every_child_after_a_restart(test: &TestDb) {
 
 for_each_db!(
     a_timer_that_cannot_fire_becomes_an_incident_that_a_retry_runs_again,
+    a_timer_that_always_meets_a_conflict_becomes_an_incident,
     a_crowd_of_timers_fires_when_it_is_due,
     a_cancel_reaches_every_child_after_a_restart,
 );
