@@ -70,6 +70,29 @@ pub struct Sender {
     pub traceparent: Option<String>,
 }
 
+/// A fetch that waits for its answer. Leases that nobody took, because the worker hung up, go back.
+struct Poll<'a> {
+    app: &'a App,
+    answer: oneshot::Receiver<Result<Vec<Claimed>, Failure>>,
+}
+
+impl Poll<'_> {
+    /// What came by now; nothing comes after.
+    fn end(&mut self) -> Result<Vec<Claimed>, Failure> {
+        self.answer.close();
+        self.answer.try_recv().unwrap_or(Ok(Vec::new()))
+    }
+}
+
+impl Drop for Poll<'_> {
+    fn drop(&mut self) {
+        for claim in self.end().unwrap_or_default() {
+            let back = writer::hand_back(&self.app.shared, &claim.row);
+            self.app.writer.send(back);
+        }
+    }
+}
+
 impl App {
     /// Starts the writers and the background duties. The database is migrated already.
     #[must_use]
@@ -109,7 +132,13 @@ impl App {
     /// On SQLite a writer works, and waits for the disk, in its own thread: nothing else must wait there with it. A
     /// runtime of one thread, such as a simulation's, keeps it to itself: the writer ends with it.
     fn spawn_writer(&self, writer: WriterLoop) {
-        let run = writer.run(self.stop.clone());
+        // Without a writer an engine is none. Should one ever panic, the engine stops and says so.
+        let last = self.stop.clone().drop_guard();
+        let stop = self.stop.clone();
+        let run = async move {
+            writer.run(stop).await;
+            drop(last);
+        };
         let runtime = tokio::runtime::Handle::current();
         let alone = runtime.runtime_flavor() == tokio::runtime::RuntimeFlavor::CurrentThread;
         if self.db().dialect() == Dialect::Postgres || alone {
@@ -194,6 +223,7 @@ impl App {
     /// [`Failure::Busy`] and [`Failure::Unavailable`]
     pub async fn fetch(&self, request: FetchRequest, wait_ms: i64) -> Result<Vec<Claimed>, Failure> {
         let (reply, answer) = oneshot::channel();
+        let mut poll = Poll { app: self, answer };
         let wait_until = self.shared.clock.now() + wait_ms;
         self.writer.fetch(FetchJob {
             request,
@@ -206,22 +236,15 @@ impl App {
                 () = self.shared.clock.sleep_until(wait_until), if wait_ms > 0 => {}
                 () = self.stop.cancelled() => {}
             }
+            if wait_ms <= 0 {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+            }
         };
-        tokio::pin!(answer);
         tokio::select! {
             biased;
-            claimed = &mut answer => return claimed.unwrap_or(Ok(Vec::new())),
-            () = ended => {}
-        }
-        // The poll is over; what was leased at the same moment is still taken.
-        match tokio::time::timeout(
-            Duration::from_millis(if wait_ms > 0 { 0 } else { 5_000 }),
-            &mut answer,
-        )
-        .await
-        {
-            Ok(claimed) => claimed.unwrap_or(Ok(Vec::new())),
-            Err(_) => Ok(Vec::new()),
+            claimed = &mut poll.answer => claimed.unwrap_or(Ok(Vec::new())),
+            // What was leased at the same moment is still taken.
+            () = ended => poll.end(),
         }
     }
 

@@ -95,10 +95,14 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
         },
     ));
     tracing::info!(%address, "legation serves");
-    stopped().await?;
+    let failed = tokio::select! {
+        signal = stopped() => signal.map(|()| false)?,
+        () = app.stopping().cancelled() => true,
+    };
     tracing::info!("stopping");
     stop(&app, GRACE).await?;
     tracing::info!("stopped");
+    anyhow::ensure!(!failed, "the engine's writer ended by itself; the log tells why");
     Ok(())
 }
 

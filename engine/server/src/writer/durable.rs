@@ -77,7 +77,7 @@ pub fn lapse(shared: &Shared, row: &ExternalTaskRow) -> CommandJob {
 }
 
 /// Gives back a lease whose caller has gone before the answer.
-pub(super) fn hand_back(shared: &Shared, row: &ExternalTaskRow) -> CommandJob {
+pub(crate) fn hand_back(shared: &Shared, row: &ExternalTaskRow) -> CommandJob {
     let caller = Caller {
         worker: row.worker.clone().unwrap_or_default(),
         credential: row.credential.clone().unwrap_or_default(),

@@ -27,6 +27,7 @@ use crate::definitions::DefinitionCache;
 use crate::wake::Wake;
 
 pub use batch::WriterLoop;
+pub(crate) use durable::hand_back;
 pub use durable::{FAILED, from_mail, from_timer, lapse, run_again};
 pub use faults::{Faults, Lost, Moment};
 pub use fetch::{Claimed, FetchJob, FetchRequest};

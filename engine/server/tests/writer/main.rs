@@ -7,10 +7,12 @@ mod engines;
 mod feed;
 mod support;
 
+use std::sync::Arc;
+
 use legation_kernel::commands::{Answer, Command};
-use legation_server::writer::Failure;
+use legation_server::writer::{Failure, Faults, Lost, Moment};
 use legation_store::testing::TestDb;
-use legation_store::{Dialect, for_each_db, history, instances};
+use legation_store::{Dialect, external_tasks, for_each_db, history, instances};
 use support::{Engine, text};
 
 const ORDER: &str = "
@@ -64,6 +66,55 @@ async fn a_waiting_poll_gets_the_task_with_the_commit_that_creates_it(test: &Tes
     engine.start("order", &[("title", text("book"))]).await.unwrap();
     let leased = poll.await.unwrap();
     assert_eq!(leased.len(), 1);
+}
+
+/// A worker that hangs up when its answer is there, and before it is read, holds no lease.
+async fn an_answer_that_nobody_takes_gives_its_leases_back(test: &TestDb) {
+    let engine = Engine::new(test, &[("order.process.yaml", ORDER)]).await;
+    let id = engine.start("order", &[("title", text("book"))]).await.unwrap();
+    let mut poll = Box::pin(engine.app.fetch(support::request("pay", 1), 0));
+    assert!(futures::poll!(&mut poll).is_pending());
+    let worker = async || {
+        let mut read = engine.app.db().read().await.unwrap();
+        let tasks = external_tasks::list(&mut read, &of_project()).await.unwrap();
+        tasks[0].worker.clone()
+    };
+    while worker().await.is_none() {
+        tokio::task::yield_now().await;
+    }
+    drop(poll);
+    let again = tokio::time::timeout(std::time::Duration::from_secs(10), async {
+        loop {
+            if let Some(leased) = engine.fetch("pay", 1, 0).await.pop() {
+                return leased;
+            }
+        }
+    });
+    assert_eq!(again.await.unwrap().row.root, id, "it need not run out first");
+}
+
+fn of_project() -> external_tasks::ExternalTaskFilter {
+    external_tasks::ExternalTaskFilter {
+        project: "p".to_owned(),
+        limit: 10,
+        ..Default::default()
+    }
+}
+
+/// An engine whose writer is gone does not go on as if it had one.
+async fn an_engine_stops_with_its_writer(test: &TestDb) {
+    struct Broken;
+    impl Faults for Broken {
+        fn at(&self, _: Moment) -> futures::future::BoxFuture<'_, Result<(), Lost>> {
+            panic!("a writer's panic, on purpose");
+        }
+    }
+    let engine = Engine::with_faults(test, &[("order.process.yaml", ORDER)], Arc::new(Broken)).await;
+    let started = engine.start("order", &[("title", text("book"))]).await;
+    assert!(matches!(started, Err(Failure::Unavailable(_))), "{started:?}");
+    let stopped = engine.app.stopping().cancelled();
+    let stopped = tokio::time::timeout(std::time::Duration::from_secs(10), stopped).await;
+    assert!(stopped.is_ok(), "it goes on without a writer");
 }
 
 /// Core §2: a poisoned member costs only itself; the others of its batch succeed (B23).
@@ -246,6 +297,8 @@ async fn a_full_disk_refuses_and_loses_nothing() {
 for_each_db!(
     started_task_is_leased_completed_and_done,
     a_waiting_poll_gets_the_task_with_the_commit_that_creates_it,
+    an_answer_that_nobody_takes_gives_its_leases_back,
+    an_engine_stops_with_its_writer,
     a_poisoned_command_fails_alone,
     a_child_end_moves_its_parent_on,
     another_engine_finds_what_was_left,

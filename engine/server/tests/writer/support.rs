@@ -184,7 +184,7 @@ impl Engine {
     }
 }
 
-fn request(topic: &str, max: u32) -> FetchRequest {
+pub fn request(topic: &str, max: u32) -> FetchRequest {
     FetchRequest {
         project: "p".to_owned(),
         topics: vec![topic.to_owned()],
