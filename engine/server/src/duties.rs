@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use legation_store::{Dialect, Result, external_tasks, idempotency, mailbox, timers};
+use legation_store::{Dialect, Result, external_tasks, idempotency, mailbox, timers, workers};
 use tokio::time::{Instant, MissedTickBehavior};
 use tracing::{error, info, warn};
 
@@ -22,6 +22,9 @@ const REST: Duration = Duration::from_millis(20);
 
 /// Idempotency keys are kept a day.
 const KEEP_KEYS_MS: i64 = 24 * 60 * 60 * 1_000;
+
+/// A worker that was not seen for a week is gone; most have a new name with every start.
+pub(crate) const KEEP_WORKERS_MS: i64 = 7 * KEEP_KEYS_MS;
 
 /// Keys that one transaction forgets.
 const KEYS_AT_ONCE: i64 = 2_000;
@@ -119,7 +122,7 @@ async fn sweep(app: &App, now: i64) -> Result<bool> {
 /// Lets polls look again.
 fn again(app: &App, polls: Vec<FetchJob>) {
     for poll in polls {
-        // A poll that finds the queue full is answered by its own timeout.
+        // A poll that finds the queue full is answered without a task, and its worker comes back.
         let _ = app.writer().fetch(poll);
     }
 }
@@ -249,17 +252,27 @@ pub(crate) async fn set_clock(app: &App) {
     }
 }
 
+/// At the start as well: an engine may never run for an hour.
 async fn hourly(app: App) {
     loop {
+        if let Err(error) = forget_keys(&app).await {
+            warn!(%error, "old idempotency keys could not be deleted");
+        }
+        if let Err(error) = forget_workers(&app).await {
+            warn!(%error, "workers that are gone could not be deleted");
+        }
         let next = app.clock().now() + 60 * 60 * 1_000;
         tokio::select! {
             () = app.clock().sleep_until(next) => {}
             () = app.stopping().cancelled() => return,
         }
-        if let Err(error) = forget_keys(&app).await {
-            warn!(%error, "old idempotency keys could not be deleted");
-        }
     }
+}
+
+async fn forget_workers(app: &App) -> Result<()> {
+    let mut tx = app.db().begin_write().await?;
+    workers::delete_older_than(&mut tx, app.clock().now() - KEEP_WORKERS_MS).await?;
+    tx.commit().await
 }
 
 /// In parts, so that the writers are not held up.

@@ -15,6 +15,7 @@ use utoipa_axum::routes;
 use super::Http;
 use super::auth::{Role, Who};
 use super::error::Result;
+use crate::duties::KEEP_WORKERS_MS;
 
 /// A worker that was seen within this time counts as live: longer than the longest poll, ms.
 const LIVE_MS: i64 = 90_000;
@@ -92,7 +93,8 @@ async fn seen(http: &Http, read: &mut Conn, project: &str) -> Result<Vec<WorkerR
             rows.insert(row.worker_id.clone(), WorkerRow { started_at, ..row });
         }
     }
-    let mut rows: Vec<WorkerRow> = rows.into_values().collect();
+    let gone = http.app().clock().now() - KEEP_WORKERS_MS;
+    let mut rows: Vec<WorkerRow> = rows.into_values().filter(|row| row.last_seen >= gone).collect();
     rows.sort_by(|a, b| (b.last_seen, &a.worker_id).cmp(&(a.last_seen, &b.worker_id)));
     Ok(rows)
 }

@@ -1,5 +1,6 @@
 //! Incidents and workers: what operators look at and do.
 
+use legation_store::workers::{self, WorkerRow};
 use serde_json::{Value, json};
 
 use crate::support::{PAY, TestApp};
@@ -119,22 +120,41 @@ async fn workers_are_listed_with_liveness_and_unserved_topics() {
 async fn what_was_seen_is_in_the_database_for_other_engines() {
     let app = TestApp::new().await;
     app.fetch("payer", "payments.payout").await;
+    let rows = workers_in_database(&app, |rows| !rows.is_empty()).await;
+    assert_eq!(
+        (rows[0].worker_id.as_str(), rows[0].topics.as_str()),
+        ("payer-1", "[\"payments.payout\"]")
+    );
+}
+
+/// Workers mostly have a new name with every start: those that are gone must not pile up.
+#[tokio::test]
+async fn a_worker_that_was_not_seen_for_a_week_is_forgotten() {
+    let app = TestApp::new().await;
+    app.fetch("payer", "payments.payout").await;
+    workers_in_database(&app, |rows| !rows.is_empty()).await;
+    let day = 24 * 60 * 60 * 1_000;
+    app.advance(6 * day);
+    let listed = app.get("dev", "/v1/workers").await.ok();
+    assert_eq!(listed["workers"].as_array().map(Vec::len), Some(1));
+    app.advance(2 * day);
+    let listed = app.get("dev", "/v1/workers").await.ok();
+    assert_eq!(listed["workers"], json!([]));
+    workers_in_database(&app, <[_]>::is_empty).await;
+}
+
+/// The stored workers, once they are as wanted.
+async fn workers_in_database(app: &TestApp, wanted: impl Fn(&[WorkerRow]) -> bool) -> Vec<WorkerRow> {
     let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(10);
     loop {
         let mut read = app.app.db().read().await.expect("a connection");
-        let rows = legation_store::workers::list(&mut read, "default")
-            .await
-            .expect("rows");
-        if let Some(row) = rows.first() {
-            assert_eq!(
-                (row.worker_id.as_str(), row.topics.as_str()),
-                ("payer-1", "[\"payments.payout\"]")
-            );
-            return;
+        let rows = workers::list(&mut read, "default").await.expect("rows");
+        if wanted(&rows) {
+            return rows;
         }
         assert!(
             tokio::time::Instant::now() < deadline,
-            "the worker was not written"
+            "the workers are still {rows:?}"
         );
         tokio::task::yield_now().await;
     }
