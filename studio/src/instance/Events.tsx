@@ -3,7 +3,7 @@
 import type { HistoryEntry } from '../api/types';
 import { print } from '../api/json';
 import { absolute, clock } from '../ui/time';
-import { Empty } from '../ui/parts';
+import { Empty, Scroll } from '../ui/parts';
 
 /** Rows shown at once. */
 export const EVENTS_PAGE = 500;
@@ -21,7 +21,7 @@ export function Events({ history, node, page, turn }: { history: HistoryEntry[];
   const { number, last, first, rows } = eventsPage(all, page);
   const exact = (count: number) => count.toLocaleString('en');
   return (
-    <div className="scroll">
+    <Scroll label="Events">
       {last > 1 && (
         <nav aria-label="Pages of events" className="row pages">
           <button type="button" disabled={number === 1} onClick={() => turn(1)}>
@@ -67,6 +67,6 @@ export function Events({ history, node, page, turn }: { history: HistoryEntry[];
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }

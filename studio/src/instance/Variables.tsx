@@ -2,7 +2,7 @@
 import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Variable, VariableWrite } from '../api/types';
-import { Badge, Empty, Value } from '../ui/parts';
+import { Badge, Empty, Scroll, Value } from '../ui/parts';
 import { Time } from '../ui/time';
 
 export function VariableTable({ instance, variables, isCut, node }: { instance: string; variables: Record<string, Variable>; isCut: boolean; node?: string }) {
@@ -13,7 +13,7 @@ export function VariableTable({ instance, variables, isCut, node }: { instance: 
   return (
     <>
       {isCut && <p className="banner">This instance has a very long history: the newest writes are not listed here.</p>}
-      <div className="scroll">
+      <Scroll label="Variables">
         <table>
           <thead>
             <tr>
@@ -28,7 +28,7 @@ export function VariableTable({ instance, variables, isCut, node }: { instance: 
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </>
   );
 }

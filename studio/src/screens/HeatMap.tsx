@@ -7,7 +7,7 @@ import type { Process } from '../api/types';
 import { Diagram } from '../diagram/Diagram';
 import { readGraph } from '../diagram/graph';
 import { heat, type Measure, MEASURES } from '../diagram/heat';
-import { Empty, Failed, Loading } from '../ui/parts';
+import { Empty, Failed, Loading, Scroll } from '../ui/parts';
 import { duration, Time } from '../ui/time';
 import { amount } from './counts';
 
@@ -58,7 +58,7 @@ export function HeatMap({ process }: { process: Process }) {
       ) : nodes.length === 0 ? (
         <Empty title="Nothing is known of its nodes yet">Figures come with the first instance of this version.</Empty>
       ) : (
-        <div className="scroll">
+        <Scroll label="Figures of nodes">
           <table aria-label="Nodes">
             <thead>
               <tr>
@@ -89,7 +89,7 @@ export function HeatMap({ process }: { process: Process }) {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
     </div>
   );

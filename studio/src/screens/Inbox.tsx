@@ -10,7 +10,7 @@ import { inboxRoute } from '../router';
 import { useMe } from '../session/me';
 import { Badge, Empty, Failed, Heading, Loading, target } from '../ui/parts';
 import { Time } from '../ui/time';
-import { isDecidable } from './bulk';
+import { isDecidable, notNewer } from './bulk';
 import { Bulk } from './InboxBulk';
 import { TaskDetail } from './InboxTask';
 
@@ -25,8 +25,17 @@ export function InboxScreen() {
   const { task: selected, state = 'OPEN' } = inboxRoute.useSearch();
   const navigate = useNavigate({ from: '/inbox' });
   const list = useInfiniteQuery(queries.inbox(state));
-  const tasks = useMemo(() => list.data?.pages.flatMap((page) => page.tasks) ?? [], [list.data]);
+  const all = useMemo(() => list.data?.pages.flatMap((page) => page.tasks) ?? [], [list.data]);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  // Who reads or chooses is not moved: until then newer tasks wait behind a button.
+  const isBusy = selected !== undefined || chosen.size > 0;
+  const newest = all[0]?.createdAt;
+  const [shownTo, setShownTo] = useState<string>();
+  useEffect(() => {
+    if (newest !== undefined && (!isBusy || shownTo === undefined)) setShownTo(newest);
+  }, [newest, isBusy, shownTo]);
+  const tasks = useMemo(() => (state === 'OPEN' && isBusy && shownTo !== undefined ? notNewer(all, shownTo, selected) : all), [all, state, isBusy, shownTo, selected]);
+  const held = all.length - tasks.length;
   const index = tasks.findIndex((one) => one.id === selected);
   const open = (id: string | undefined) => void navigate({ search: (before) => ({ ...before, task: id }), replace: true, resetScroll: false });
 
@@ -93,12 +102,19 @@ export function InboxScreen() {
           <Nothing isOpen={state === 'OPEN'} />
         ) : (
           <>
-            {decidable.length > 1 && (
+            {(decidable.length > 0 || held > 0) && (
               <div className="row choose">
-                <label className="choice">
-                  <input type="checkbox" checked={several.length === decidable.length} ref={(box) => { if (box) box.indeterminate = several.length > 0 && several.length < decidable.length; }} onChange={(event) => setChosen(new Set(event.target.checked ? decidable.map((one) => one.id) : []))} /> {several.length === 0 ? 'choose all approvals' : `${several.length} of ${decidable.length} approvals`}
-                </label>
+                {decidable.length > 0 && (
+                  <label className="choice">
+                    <input type="checkbox" checked={several.length === decidable.length} ref={(box) => { if (box) box.indeterminate = several.length > 0 && several.length < decidable.length; }} onChange={(event) => setChosen(new Set(event.target.checked ? decidable.map((one) => one.id) : []))} /> {several.length === 0 ? 'choose all approvals' : `${several.length} of ${decidable.length} approvals`}
+                  </label>
+                )}
                 <span className="spring" />
+                {held > 0 && (
+                  <button type="button" className="link" onClick={() => setShownTo(newest)}>
+                    {held} new
+                  </button>
+                )}
                 {several.length > 0 && (
                   <button type="button" className="narrow-only" onClick={() => setDeciding(true)}>
                     Decide…
@@ -108,7 +124,7 @@ export function InboxScreen() {
             )}
             <ul className="tasks">
               {tasks.map((one) => (
-                <Item key={one.id} task={one} isSelected={one.id === selected} isChosen={chosen.has(one.id)} choose={isDecidable(one) && decidable.length > 1 ? () => toggle(one.id) : undefined} />
+                <Item key={one.id} task={one} isSelected={one.id === selected} isChosen={chosen.has(one.id)} choose={isDecidable(one) ? () => toggle(one.id) : undefined} />
               ))}
             </ul>
           </>
@@ -123,11 +139,12 @@ export function InboxScreen() {
         )}
         {tasks.length > 0 && (
           <p className="keys muted small">
-            <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> confirm{decidable.length > 1 && <> · <kbd>x</kbd> choose</>}
+            <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> confirm{decidable.length > 0 && <> · <kbd>x</kbd> choose</>}
           </p>
         )}
       </section>
       <section className="inbox-task" aria-label="Task">
+        {(selected || isDeciding) && <h1 className="narrow-only visually-hidden">Inbox</h1>}
         {isSeveral ? (
           <>
             <button type="button" className="back" onClick={() => setDeciding(false)}>

@@ -83,19 +83,19 @@ function Loaded({ instance }: { instance: Instance }) {
           <span>
             {instance.process} v{instance.version}
           </span>
+          <Short text={id} />
           <span>
             started <Time at={instance.startedAt} /> by {instance.startedByAgent ? `agent ${instance.startedByAgent.nodeId}` : instance.initiator}
           </span>
-          <span>
-            {instance.endedAt ? 'took' : 'for'} <Took from={instance.startedAt} to={instance.endedAt} />
-          </span>
-          {used.input + used.output > 0 && <span className="num">{(used.input + used.output).toLocaleString('en')} tokens</span>}
           {Object.entries(instance.labels ?? {}).map(([name, value]) => (
             <span key={name} className="badge grey">
               {name}={value}
             </span>
           ))}
-          <Short text={id} />
+          <span className="growing">
+            {instance.endedAt ? 'took' : 'for'} <Took from={instance.startedAt} to={instance.endedAt} />
+          </span>
+          {used.input + used.output > 0 && <span className="num">{(used.input + used.output).toLocaleString('en')} tokens</span>}
         </p>
         <Why instance={instance} explanation={explanation.data} />
       </header>

@@ -5,7 +5,7 @@ import { post, remove } from '../api/client';
 import { keys, projects, servers } from '../api/queries';
 import type { CreatedKey, ServerList } from '../api/types';
 import { useMay, useMe } from '../session/me';
-import { Badge, Dialog, Empty, Failed, Fields, Heading, Loading, Refused, Short } from '../ui/parts';
+import { Badge, Dialog, Empty, Failed, Fields, Heading, Loading, Refused, Scroll, Short } from '../ui/parts';
 import { setTheme, type Theme, useTheme } from '../ui/theme';
 import { Time } from '../ui/time';
 
@@ -158,7 +158,7 @@ function Keys({ own }: { own?: string }) {
       ) : list.isError ? (
         <Failed error={list.error} retry={() => void list.refetch()} />
       ) : (
-        <div className="scroll">
+        <Scroll label="API keys">
           <table>
             <thead>
               <tr>
@@ -198,7 +198,7 @@ function Keys({ own }: { own?: string }) {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
       <Dialog open={making} onClose={() => setMaking(false)} title="Make a key">
         <Make />

@@ -4,7 +4,7 @@ import { Link } from '@tanstack/react-router';
 import { useState } from 'react';
 import * as queries from '../api/queries';
 import type { Process } from '../api/types';
-import { Badge, Failed, Loading, Short } from '../ui/parts';
+import { Badge, Failed, Loading, Scroll, Short } from '../ui/parts';
 import { Time } from '../ui/time';
 import { diff, hunks } from './diff';
 
@@ -12,7 +12,7 @@ export function Versions({ versions, current }: { versions: Process[]; current: 
   const [shown, setShown] = useState<number | null>(null);
   return (
     <>
-      <div className="scroll">
+      <Scroll label="Versions">
         <table>
           <thead>
             <tr>
@@ -50,7 +50,7 @@ export function Versions({ versions, current }: { versions: Process[]; current: 
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {shown !== null && versions[0] && <Changes process={versions[0].key} version={shown} />}
     </>
   );

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { topicTasks, workers } from '../api/queries';
 import type { ExternalTask, Workers } from '../api/types';
-import { Badge, Empty, Failed, Heading, InstanceLink, Loading } from '../ui/parts';
+import { Badge, Empty, Failed, Heading, InstanceLink, Loading, Scroll } from '../ui/parts';
 import { Time, Took } from '../ui/time';
 import { amount } from './counts';
 
@@ -24,7 +24,7 @@ export function WorkersScreen() {
       {topics.length === 0 ? (
         <Empty title="No topics yet">A topic appears with its first task or worker.</Empty>
       ) : (
-        <div className="scroll">
+        <Scroll label="Topics">
           <table>
             <thead>
               <tr>
@@ -44,7 +44,7 @@ export function WorkersScreen() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
       {query.data.completedSince && (
         <p className="muted small">
@@ -55,7 +55,7 @@ export function WorkersScreen() {
       {list.length === 0 ? (
         <Empty title="No worker has come yet" />
       ) : (
-        <div className="scroll">
+        <Scroll label="Workers">
           <table>
             <thead>
               <tr>
@@ -86,7 +86,7 @@ export function WorkersScreen() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
     </>
   );

@@ -1,9 +1,22 @@
 import { describe, expect, it } from 'vitest';
 import type { HumanTask } from '../api/types';
-import { decideAll, isDecidable, type Result } from './bulk';
+import { decideAll, isDecidable, notNewer, type Result } from './bulk';
 import { amount, share } from './counts';
 
 const approval = (id: string) => ({ id, state: 'OPEN', approval: { digest: `digest of ${id}` } }) as unknown as HumanTask;
+
+describe('tasks that come while one is read', () => {
+  const task = (id: string, second: number) => ({ id, createdAt: `2026-11-30T06:00:0${second}.000Z` }) as unknown as HumanTask;
+  const tasks = [task('c', 3), task('b', 2), task('a', 1)];
+  const shown = (than: number, selected?: string) => notNewer(tasks, `2026-11-30T06:00:0${than}.000Z`, selected).map((one) => one.id);
+  it('wait, except the one that is opened by its address', () => {
+    expect(shown(2)).toEqual(['b', 'a']);
+    expect(shown(1, 'c')).toEqual(['c', 'a']);
+  });
+  it('are shown when nothing else is left', () => {
+    expect(shown(0)).toEqual(['c', 'b', 'a']);
+  });
+});
 
 describe('several decisions at once', () => {
   it('send each its own digest, and one that is refused stops no other', async () => {

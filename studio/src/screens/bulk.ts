@@ -2,6 +2,13 @@
 import { post } from '../api/client';
 import type { HumanTask } from '../api/types';
 
+/** Without what came after a time, except the one that is looked at; all, when nothing else is left. */
+export function notNewer(tasks: HumanTask[], than: string, selected: string | undefined): HumanTask[] {
+  const until = new Date(than).getTime();
+  const kept = tasks.filter((one) => one.id === selected || new Date(one.createdAt).getTime() <= until);
+  return kept.length > 0 ? kept : tasks;
+}
+
 export type Outcome = 'approved' | 'rejected';
 export type Result = { state: 'waiting' } | { state: 'sent' } | { state: 'done' } | { state: 'refused'; error: unknown };
 

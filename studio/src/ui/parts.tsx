@@ -225,6 +225,15 @@ export function scrollTo(row: HTMLElement | null, selector: string) {
   if (row && part) row.scrollLeft += part.getBoundingClientRect().left - row.getBoundingClientRect().left - (row.clientWidth - part.offsetWidth) / 2;
 }
 
+/** What may be wider than the screen: it scrolls by itself, by keyboard too. */
+export function Scroll({ label, children }: { label: string; children: ReactNode }) {
+  return (
+    <div className="scroll" role="group" aria-label={label} tabIndex={0}>
+      {children}
+    </div>
+  );
+}
+
 export function Panel({ name, children }: { name: string; children: ReactNode }) {
   return (
     <div role="tabpanel" id={`panel-${name}`} aria-labelledby={`tab-${name}`} className="panel">
