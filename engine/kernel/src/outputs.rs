@@ -33,7 +33,10 @@ impl Moves<'_, '_> {
             let (value, of_sender) = match &mapping.from {
                 From::Literal(value) => (value.clone(), false),
                 From::Expression(expr) => {
-                    let of_sender = self.is_of_sender(node, expr, done, &ahead);
+                    // A name that stays the same (`outputs: [payout_id]`) has to be sent: that the process promises it
+                    // to its caller writes it nowhere else.
+                    let of_sender =
+                        expr.source().trim() == mapping.name || self.is_of_sender(node, expr, done, &ahead);
                     match self
                         .evaluate_ahead(token, expr, done, &ahead)
                         .map_err(|stop| self.with_reads(node, stop))?

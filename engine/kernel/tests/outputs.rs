@@ -129,6 +129,41 @@ fn a_result_of_which_an_output_cannot_be_made_is_refused_and_the_lease_stands() 
     }
 }
 
+/// Whatever else the process says about the name: its caller's outputs, a variable of its own, a node further on.
+#[test]
+fn a_listed_output_that_was_not_sent_is_refused_also_where_the_process_declares_it() {
+    for declared in [
+        "outputs: { receipt: { type: string } }",
+        "variables: { receipt: { type: string, input: false } }",
+        "variables: { receipt: { type: string, required: false } }",
+        "name: Nothing declared",
+    ] {
+        let yaml = format!(
+            "
+metadata: {{ key: p, {declared} }}
+flow:
+  nodes:
+    - {{ id: work, type: engine-task, service: t, outputs: [receipt] }}
+    - {{ id: again, type: engine-task, service: u, outputs: [receipt] }}
+    - {{ id: done, type: end }}
+"
+        );
+        let mut world = World::new(&[("p.process.yaml", &yaml)]);
+        world.start("p", &[]);
+        let leased = world.lease("t");
+        let refused = world
+            .run(&leased.complete(&[("recipt", json("1"))]))
+            .map(|_| "accepted")
+            .unwrap_err();
+        assert_eq!(
+            (refused.code, refused.argument.as_deref()),
+            ("OUTPUT_INVALID", Some("receipt")),
+            "{declared}"
+        );
+        assert!(world.incidents.is_empty(), "{declared}");
+    }
+}
+
 #[test]
 fn no_refusal_of_a_result_holds_a_value_of_it() {
     let mut world = World::new(&[("p.process.yaml", &process("{ sum: result.net * rate }"))]);
