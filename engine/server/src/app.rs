@@ -22,6 +22,9 @@ use crate::writer::{
     Claimed, CommandJob, Failure, Faults, FetchJob, FetchRequest, Idempotency, Shared, Writer, WriterLoop,
 };
 
+/// Node transitions of one command (core §1, "Bounded commands"): no instance holds a writer for long.
+const MOST_MOVES: u32 = 500;
+
 /// What an engine is started with.
 pub struct Parts {
     pub db: Db,
@@ -46,7 +49,7 @@ impl Parts {
             chance,
             master,
             max_depth: 4,
-            budget: 1_000,
+            budget: MOST_MOVES,
             faults: writer::crash::points(),
         }
     }

@@ -6,7 +6,7 @@ use legation_server::writer;
 use legation_store::incidents::{self, IncidentFilter, IncidentRow};
 use legation_store::testing::TestDb;
 use legation_store::timers::{self, TimerRow};
-use legation_store::{for_each_db, instances};
+use legation_store::{for_each_db, history, instances};
 
 use crate::support::Engine;
 use crate::{CHILD, PARENT};
@@ -95,6 +95,27 @@ flow:
     assert_eq!(engine.row(&root).await.incidents, 1);
 }
 
+/// Core §1: a command makes at most 500 moves; the rest follows as commands of its own.
+async fn a_long_way_is_gone_in_commands_of_500_moves(test: &TestDb) {
+    let nodes: String = (0..900)
+        .map(|n| {
+            format!(
+                "    - {{ id: n{n}, type: exclusive, rules: [{{ else: n{} }}] }}\n",
+                n + 1
+            )
+        })
+        .collect();
+    let long = format!(
+        "metadata: {{ key: long, variables: {{}} }}\nflow:\n  nodes:\n{nodes}    - {{ id: n900, type: end }}\n"
+    );
+    let engine = Engine::new(test, &[("long.process.yaml", long.as_str())]).await;
+    let root = engine.start("long", &[]).await.unwrap();
+    engine.until(&root, |row| row.status == "COMPLETED").await;
+    let mut read = engine.app.db().read().await.unwrap();
+    let rows = history::list(&mut read, &root, &root, 0, 10).await.unwrap();
+    assert_eq!(rows.len(), 2, "901 moves");
+}
+
 /// Moves the clock on until the incident of a durable command is open.
 pub async fn failed(engine: &Engine) -> IncidentRow {
     let filter = IncidentFilter {
@@ -171,6 +192,7 @@ async fn a_cancel_reaches_every_child_after_a_restart(test: &TestDb) {
 for_each_db!(
     a_timer_that_cannot_fire_becomes_an_incident_that_a_retry_runs_again,
     a_timer_that_always_meets_a_conflict_becomes_an_incident,
+    a_long_way_is_gone_in_commands_of_500_moves,
     a_crowd_of_timers_fires_when_it_is_due,
     a_cancel_reaches_every_child_after_a_restart,
 );
