@@ -17,7 +17,7 @@ try {
   const incidents = async (state) => (await engine.call('dev', 'GET', `/v1/incidents?state=${state}`)).incidents;
   const once = (await incidents('OPEN')).find((one) => one.instanceId === broken.id);
   await engine.call('dev', 'POST', `/v1/incidents/${once.id}/retry`);
-  const resolved = (await incidents('RESOLVED'))[0];
+  const resolved = (await incidents('RESOLVED')).find((one) => one.id === once.id);
   const held = (await incidents('OPEN'))[0];
   const screens = [
     ['instances', '/instances', '.list-row .row-link'],
@@ -47,6 +47,7 @@ try {
     ['settings', '/settings', '.card'],
     ['nothing-fits', '/instances?businessKey=nothing', '.state'],
     ['not-found', '/instances/none', '.state'],
+    ['loading', '/instances?businessKey=slow', '.loading'],
     ['unreachable', '/instances?businessKey=gone', '.state'],
     ['no-permission', '/instances', '.state', 'worker'],
   ];
@@ -78,7 +79,9 @@ try {
         await page.waitForSelector('.who .principal');
       } else if ((await page.inputValue('.who select')) !== as) await page.selectOption('.who select', as);
       const isGone = name === 'unreachable';
+      const isSlow = name === 'loading';
       if (isGone) await page.route('**/v1/**', (route) => route.abort());
+      if (isSlow) await page.route('**/v1/instances?*', () => undefined);
       await page.evaluate((to) => { history.pushState(null, '', to); window.dispatchEvent(new PopStateEvent('popstate')); }, path);
       if (path.endsWith('several')) {
         await page.getByLabel(/choose all approvals/).check();
@@ -86,10 +89,11 @@ try {
         await page.getByRole('button', { name: 'Approve all…' }).click();
       }
       await page.waitForSelector(`main ${ready}`, { timeout: 8_000 }).catch(() => complain(`${path}: ${ready} does not come`));
-      await page.waitForFunction(() => !document.querySelector('.loading'), null, { timeout: 5_000 }).catch(() => complain(`${path}: still loading`));
+      if (!isSlow) await page.waitForFunction(() => !document.querySelector('.loading'), null, { timeout: 5_000 }).catch(() => complain(`${path}: still loading`));
       await page.waitForTimeout(350);
       await page.screenshot({ path: join(out, `${name}-${look}.png`), fullPage: look === 'narrow' });
       if (isGone) await page.unroute('**/v1/**');
+      if (isSlow) await page.unroute('**/v1/instances?*');
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       if (wide > 0) complain(`${path}: ${wide} px wider than the screen`);
     }

@@ -78,7 +78,7 @@ function Cells({ row, isSelected }: { row: Incident; isSelected: boolean }) {
   return (
     <>
       <span role="cell" className="cut">
-        <Link from="/incidents" to="/incidents" search={(before) => ({ ...before, incident: row.id })} className="row-link code" title={row.id} replace aria-current={isSelected ? 'true' : undefined}>
+        <Link from="/incidents" to="/incidents" search={(before) => ({ ...before, incident: row.id })} className="row-link mono" title={row.id} replace aria-current={isSelected ? 'true' : undefined}>
           {row.code}
         </Link>
         <span className="narrow-only muted small">
