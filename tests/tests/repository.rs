@@ -24,7 +24,10 @@ const ARROWS: [(&str, &[&str]); 8] = [
         ],
     ),
     ("legation-worker", &["legation-protocol"]),
-    ("legation-agent-worker", &["legation-worker", "legation-protocol", "legation-schema"]),
+    (
+        "legation-agent-worker",
+        &["legation-worker", "legation-protocol", "legation-schema"],
+    ),
 ];
 
 /// I1: what would bring I/O, time or chance into the pure crates.
