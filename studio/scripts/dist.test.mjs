@@ -40,6 +40,14 @@ describe('a build', () => {
       expect(file, name).toBeDefined();
       expect(html).not.toContain(file);
     }
+    // By words of theirs, as a part is named after the file that it begins with.
+    const entry = [...html.matchAll(/src="\/(assets\/[^"]+\.js)"/g)].map((match) => match[1] ?? '');
+    const first = [...entry, ...entry.flatMap((name) => imports(readFileSync(join(dist, name), 'utf8')).map((one) => `assets/${one}`))];
+    for (const words of ['BPMNDiagram_', 'djs-container', 'cm-editor', 'is needed']) {
+      const holders = assets.filter((name) => name.endsWith('.js') && readFileSync(join(dist, name), 'utf8').includes(words));
+      expect(holders.length, words).toBeGreaterThan(0);
+      for (const holder of holders) expect(first, words).not.toContain(holder);
+    }
   });
 
   it('has no inline script or style and names no other host', () => {

@@ -2,7 +2,7 @@
 import type { HumanTask, Step, TaskJournal } from '../api/types';
 import { Badge, Empty, InstanceLink, target, Value } from '../ui/parts';
 import { duration, Time } from '../ui/time';
-import { answered, asked, result, tokens } from './journal';
+import { answered, asked, failure, result, tokens } from './journal';
 
 export function Journal({ tasks, people, node }: { tasks: TaskJournal[]; people: HumanTask[]; node?: string }) {
   const shown = tasks.filter(({ task }) => !node || task.nodeId === node);
@@ -133,7 +133,7 @@ function ModelTurn({ step, foot }: { step: Step; foot: React.ReactNode }) {
           </p>
         ))}
         {step.state === 'COMPLETED' && !text && calls.length === 0 && <p className="muted">said nothing</p>}
-        {step.state === 'FAILED' && <Value value={step.result} />}
+        {step.state === 'FAILED' && (failure(step) ? <pre className="text">{failure(step)}</pre> : <Value value={step.result} />)}
         {foot}
       </div>
     </>

@@ -1,7 +1,7 @@
 import type { HistoryEntry, HumanTask, Instance, TaskJournal } from '../api/types';
 import { clock, duration, useNow } from '../ui/time';
 import { Empty } from '../ui/parts';
-import { flat, lanes, totals, type Wait, words } from './timeline';
+import { flat, lanes, place, totals, type Wait, words } from './timeline';
 
 /** A lane for each node; colour and words say what was waited for. */
 export function Timeline({ instance, history, journal, people, selected, select }: { instance: Instance; history: HistoryEntry[]; journal: TaskJournal[]; people: HumanTask[]; selected?: string; select: (node: string | undefined) => void }) {
@@ -39,7 +39,7 @@ export function Timeline({ instance, history, journal, people, selected, select 
                     key={index}
                     className={`stretch ${stretch.kind}`}
                     title={`${stretch.label} · ${duration(stretch.to - stretch.from)}`}
-                    style={{ left: `${at(stretch.from)}%`, width: `max(3px, ${at(stretch.to) - at(stretch.from)}%)` }}
+                    style={place(at(stretch.from), at(stretch.to))}
                   />
                 ))}
               </div>

@@ -19,7 +19,7 @@ export function Why({ instance, explanation }: { instance: Instance; explanation
           {wait.since && (
             <>
               {' '}
-              since <Time at={wait.since} />
+              (for <Took from={wait.since} />)
             </>
           )}
           {wait.until && (

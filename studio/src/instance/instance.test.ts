@@ -3,8 +3,8 @@ import type { HistoryEntry, HumanTask, Incident, TaskJournal } from '../api/type
 import { duration, relative } from '../ui/time';
 import { cameOf } from './came';
 import { EVENTS_PAGE, eventsPage } from './Events';
-import { answered, asked, modelWords, result, tokens } from './journal';
-import { lanes, queued, totals } from './timeline';
+import { answered, asked, failure, modelWords, result, tokens } from './journal';
+import { lanes, place, queued, totals } from './timeline';
 import { sentence } from './Why';
 
 const T = Date.parse('2026-11-30T06:00:00.000Z');
@@ -32,6 +32,13 @@ describe('the timeline', () => {
   it('shows an incident and what follows its retry', () => {
     const stuck = [event(0, 'NODE_ENTERED', 'rule', { token: 1 }), event(0, 'NODE_STUCK', 'rule'), event(500, 'NODE_RETRIED', 'rule'), event(600, 'TOKEN_ENDED', 'rule')];
     expect(lanes(stuck, [], [], T + 1_000)[0]?.stretches.map((one) => [one.kind, one.to - one.from])).toEqual([['incident', 500], ['engine', 100]]);
+  });
+});
+
+describe('a stretch in its lane', () => {
+  it('can be seen although it is short and at the very end', () => {
+    expect(place(100, 100)).toEqual({ left: 'min(100%, 100% - 3px)', width: 'max(3px, 0%)' });
+    expect(place(10, 60)).toEqual({ left: 'min(10%, 100% - 3px)', width: 'max(3px, 50%)' });
   });
 });
 
@@ -91,6 +98,10 @@ describe('the journal', () => {
   it('names the model that answered, and the one that was asked for', () => {
     expect(modelWords('large', 'scripted', 'x')).toBe('scripted for large');
     expect([modelWords('large', 'large', 'x'), modelWords('large', null, 'x'), modelWords(undefined, undefined, 'an agent')]).toEqual(['large', 'large', 'an agent']);
+  });
+  it('shows why a turn failed as text of several lines, and what is no text as it is', () => {
+    expect(failure({ result: { error: 'no rule fits\n  user: hello', retryAfterMs: 5 } } as never)).toBe('no rule fits\n  user: hello');
+    expect([{ error: '' }, { code: 'X' }, 'text', null].map((value) => failure({ result: value } as never))).toEqual([undefined, undefined, undefined, undefined]);
   });
   it('unwraps the JSON in a text answer, and leaves text that only looks like it', () => {
     expect(result({ result: { text: '{"id":"C-1"}' } } as never)).toEqual({ id: 'C-1' });

@@ -66,3 +66,9 @@ function unwrapped(text: string): unknown {
     return text;
   }
 }
+
+/** Why a step failed, where that is told in words: a text of several lines is read as such. */
+export function failure(step: Step): string | undefined {
+  const error = typeof step.result === 'object' && step.result !== null ? (step.result as { error?: unknown }).error : undefined;
+  return typeof error === 'string' && error !== '' ? error : undefined;
+}

@@ -156,3 +156,8 @@ export function words(kind: Wait): string {
     engine: 'the engine', queue: 'a free worker (queue)', worker: 'the worker’s work', model: 'the model', tool: 'a tool', person: 'a person', child: 'a child process', timer: 'a timer', join: 'other branches', incident: 'an incident',
   }[kind];
 }
+
+/** Where a stretch lies in its lane, from and to in percent: never thinner than can be seen, also at the very end. */
+export function place(from: number, to: number) {
+  return { left: `min(${from}%, 100% - 3px)`, width: `max(3px, ${to - from}%)` };
+}

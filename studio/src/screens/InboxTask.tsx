@@ -1,17 +1,18 @@
 // One task of a person: what is asked by whom, with exactly what, and the answer.
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { type FormEvent, useEffect, useMemo, useRef, useState } from 'react';
+import { type FormEvent, lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react';
 import { post } from '../api/client';
 import * as queries from '../api/queries';
 import type { HumanTask } from '../api/types';
-import { SchemaForm } from '../forms/SchemaForm';
-import { begin, type Draft, fields, read, type Schema } from '../forms/schema';
 import { Journal } from '../instance/Journal';
 import { modelWords, tokens } from '../instance/journal';
 import { useMay, useMe } from '../session/me';
 import { Badge, Failed, Fields, InstanceLink, Loading, Refused, Short, target, Value } from '../ui/parts';
 import { Time } from '../ui/time';
 import { isTyping, title } from './Inbox';
+
+// Approvals need no form, so forms load with the first task that has one.
+const Complete = lazy(() => import('./InboxForm'));
 
 export function TaskDetail({ id, decided }: { id: string; decided: () => void }) {
   const task = useQuery(queries.task(id));
@@ -69,7 +70,7 @@ function Detail({ task, decided }: { task: HumanTask; decided: () => void }) {
           </section>
         )
       )}
-      {task.state === 'OPEN' ? approval ? <Decide task={task} digest={approval.digest} decided={decided} /> : <Complete task={task} decided={decided} /> : <Past task={task} />}
+      {task.state === 'OPEN' ? approval ? <Decide task={task} digest={approval.digest} decided={decided} /> : <Suspense fallback={<Loading rows={3} />}><Complete task={task} decided={decided} /></Suspense> : <Past task={task} />}
       {approval && <SoFar task={task} />}
     </article>
   );
@@ -104,7 +105,7 @@ function SoFar({ task }: { task: HumanTask }) {
   );
 }
 
-function useDecided(task: HumanTask, decided: () => void) {
+export function useDecided(task: HumanTask, decided: () => void) {
   const client = useQueryClient();
   return () => {
     decided();
@@ -114,7 +115,7 @@ function useDecided(task: HumanTask, decided: () => void) {
 }
 
 /** Only a person of the right group decides; others may look. */
-function useIsFor(task: HumanTask): boolean {
+export function useIsFor(task: HumanTask): boolean {
   const me = useMe();
   if (!me || me.kind === 'WORKER') return false;
   const groups = task.candidates?.groups ?? [];
@@ -123,7 +124,7 @@ function useIsFor(task: HumanTask): boolean {
   return isOpenToAll || users.includes(me.principal) || task.assignee === me.principal || groups.some((group) => me.groups.includes(group) || me.groups.includes('*'));
 }
 
-function NotYours({ task }: { task: HumanTask }) {
+export function NotYours({ task }: { task: HumanTask }) {
   const me = useMe();
   return (
     <p className="banner">
@@ -205,65 +206,6 @@ function Decide({ task, digest, decided }: { task: HumanTask; digest: string; de
         </>
       )}
       <Refused error={decide.error} />
-    </form>
-  );
-}
-
-function Complete({ task, decided }: { task: HumanTask; decided: () => void }) {
-  const list = useMemo(() => fields(task.form as Schema | undefined), [task.form]);
-  const [draft, setDraft] = useState<Draft>(() => begin(list));
-  const [tried, setTried] = useState<Record<string, string>>({});
-  const [comment, setComment] = useState('');
-  const [missing, setMissing] = useState<string | null>(null);
-  const isMine = useIsFor(task);
-  const after = useDecided(task, decided);
-  const outcomes = task.outcomes ?? [];
-  const complete = useMutation({
-    mutationFn: (body: { outcome?: string; variables: Record<string, unknown>; comment?: string }) => post(`/v1/tasks/${encodeURIComponent(task.id)}/complete`, body),
-    onSuccess: after,
-  });
-  if (!isMine) return <NotYours task={task} />;
-  const takesComment = outcomes.some((one) => one.comment !== 'none');
-  const send = (outcome?: string) => {
-    const { values, wrong } = read(list, draft);
-    setTried(wrong);
-    const rule = outcomes.find((one) => one.name === outcome);
-    const lacks = rule?.comment === 'required' && comment.trim() === '';
-    setMissing(lacks ? `“${rule.label ?? rule.name}” needs a comment` : null);
-    if (Object.keys(wrong).length > 0 || lacks) return;
-    complete.mutate({ outcome, variables: values, comment: comment.trim() || undefined });
-  };
-  return (
-    <form
-      className="decide stack"
-      noValidate
-      onSubmit={(event) => {
-        event.preventDefault();
-        if (outcomes.length === 0) send();
-      }}
-    >
-      <SchemaForm list={list} draft={draft} change={(name, value) => setDraft((before) => ({ ...before, [name]: value }))} wrong={tried} />
-      {takesComment && (
-        <label>
-          Comment
-          <textarea rows={2} value={comment} aria-invalid={missing !== null} onChange={(event) => setComment(event.target.value)} />
-          {missing && <span className="help bad">{missing}</span>}
-        </label>
-      )}
-      <div className="row wrap">
-        {outcomes.length === 0 ? (
-          <button type="submit" className="primary" disabled={complete.isPending}>
-            Complete
-          </button>
-        ) : (
-          outcomes.map((one, index) => (
-            <button key={one.name} type="button" className={index === 0 ? 'primary' : ''} disabled={complete.isPending} onClick={() => send(one.name)}>
-              {one.label ?? one.name}
-            </button>
-          ))
-        )}
-      </div>
-      <Refused error={complete.error} />
     </form>
   );
 }
