@@ -3,7 +3,7 @@
 
 mod support;
 
-use legation_kernel::commands::Command;
+use legation_kernel::commands::{Command, IncidentTarget};
 use legation_kernel::instance::Status;
 use legation_language::Value;
 use support::World;
@@ -45,6 +45,48 @@ fn a_called_process_gives_its_outputs_back() {
     assert_eq!(world.status(), Status::Completed);
     assert_eq!(world.variable("receipt"), Some(Value::from("r")));
     assert_eq!(world.variable("secret"), None, "only declared outputs cross");
+    world.check();
+}
+
+/// What a child gave back waits with the incident: a retry makes the outputs of it, and nothing is lost.
+#[test]
+fn outputs_of_a_call_that_could_not_be_made_are_made_at_the_retry() {
+    let parent = "
+metadata: { key: parent, variables: { amount: { type: number } } }
+flow:
+  nodes:
+    - { id: fork, type: parallel, branches: [call, other] }
+    - { id: call, type: call-process, process: child, inputs: { amount: amount }, outputs: { receipt: receipt, sum: amount + fee }, next: join }
+    - { id: other, type: engine-task, service: other, outputs: { fee: result.fee }, next: join }
+    - { id: join, type: parallel, join: all }
+    - { id: done, type: end }
+";
+    let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", parent)]);
+    world.start("parent", &[("amount", number("5"))]);
+    world.complete("pay", &[("receipt", Value::from("r"))]);
+    let incident = world.incidents.values().next().unwrap().clone();
+    assert_eq!(incident.code, "EXPRESSION_FAILED");
+    let target = IncidentTarget {
+        id: incident.id,
+        instance: incident.instance,
+        task: incident.task,
+        attempt: incident.attempt,
+        sequence: None,
+        notice: false,
+    };
+    let retry = Command::RetryIncident { target };
+    world.run(&retry).unwrap();
+    assert_eq!(world.variable("receipt"), None, "the fee is still missing");
+    let again = world.incidents.values().next().unwrap().clone();
+    world.complete("other", &[("fee", number("2"))]);
+    let Command::RetryIncident { mut target } = retry else {
+        panic!("a retry")
+    };
+    target.id = again.id;
+    world.run(&Command::RetryIncident { target }).unwrap();
+    assert_eq!(world.variable("receipt"), Some(Value::from("r")));
+    assert_eq!(world.variable("sum"), Some(number("7")));
+    assert_eq!(world.status(), Status::Completed);
     world.check();
 }
 

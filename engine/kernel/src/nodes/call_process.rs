@@ -72,8 +72,11 @@ impl NodeType for CallProcess {
     }
 
     fn resume(&self, m: &mut Moves<'_, '_>, token: u32, node: &Node, signal: Signal) -> Result<(), Trouble> {
-        let Signal::Child(end) = signal else {
-            return m.leave(token, node);
+        let end = match signal {
+            Signal::Child(end) => end,
+            // Its outputs could not be made when the child ended, and are made again.
+            Signal::Done(done) => return finish(m, token, node, done, None),
+            Signal::Timer => return m.leave(token, node),
         };
         let ChildEnd {
             status,
