@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+/// The database's time is off by up to half of this.
+const SLOWEST_ANSWER_MS: i64 = 1_000;
+
 /// Milliseconds since the epoch. Cheap to clone.
 #[derive(Clone)]
 pub struct Clock(Arc<Inner>);
@@ -75,13 +78,19 @@ impl Clock {
         }
     }
 
-    /// Sets a real clock by a database's: answers by how many ms it was off.
-    pub fn calibrate(&self, now: i64) -> i64 {
-        let off = now - self.now();
+    /// Sets a real clock by what a database's showed, asked at `asked` and answered just now. Answers by how many ms it
+    /// was off; None when the answer took so long that it says less than this clock does.
+    pub fn calibrate(&self, asked: i64, theirs: i64) -> Option<i64> {
+        let now = self.now();
+        let took = now - asked;
+        if took > SLOWEST_ANSWER_MS {
+            return None;
+        }
+        let off = theirs + took / 2 - now;
         if let Source::Real { at_start, .. } = &self.0.source {
             at_start.fetch_add(off, Ordering::Relaxed);
         }
-        off
+        Some(off)
     }
 
     /// Waits until this clock shows `at`, and at most `limit` of real time on a real clock.
@@ -105,5 +114,22 @@ impl Clock {
     #[must_use]
     pub fn is_fake(&self) -> bool {
         matches!(self.0.source, Source::Fake(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Engines whose database answers after 20 s would set their clocks 10 s apart and end each other's leases.
+    #[test]
+    fn a_slow_answer_sets_no_clock() {
+        let clock = Clock::system();
+        let before = clock.now();
+        assert_eq!(clock.calibrate(before - 20_000, before + 5_000), None);
+        assert!(clock.now() < before + 4_000, "it stays as it was");
+        let off = clock.calibrate(before - 200, before + 5_000);
+        assert!(off.is_some_and(|off| (4_000..6_000).contains(&off)), "{off:?}");
+        assert!(clock.now() >= before + 4_000);
     }
 }

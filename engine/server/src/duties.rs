@@ -235,14 +235,15 @@ pub(crate) async fn set_clock(app: &App) {
     loop {
         let asked = app.clock().now();
         match app.db().now().await {
-            Ok(now) => {
-                let way_back = (app.clock().now() - asked) / 2;
-                let off = app.clock().calibrate(now + way_back);
-                if off.abs() > 1_000 {
-                    error!(off_ms = off, "this engine's clock was off by more than a second");
+            Ok(theirs) => match app.clock().calibrate(asked, theirs) {
+                Some(off) => {
+                    if off.abs() > 1_000 {
+                        error!(off_ms = off, "this engine's clock was off by more than a second");
+                    }
+                    return;
                 }
-                return;
-            }
+                None => info!("the database answered too slowly to set the clock by it"),
+            },
             Err(error) => info!(%error, "the clock could not be set by the database's"),
         }
         tokio::select! {

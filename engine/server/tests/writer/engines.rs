@@ -288,7 +288,7 @@ flow:
 async fn a_wrong_clock_is_set_before_anything_is_done_by_it() {
     let test = TestDb::new(Dialect::Postgres).await;
     let clock = Clock::system();
-    clock.calibrate(clock.now() + 10 * 60 * 1_000);
+    clock.calibrate(clock.now(), clock.now() + 10 * 60 * 1_000);
     let engine = Engine::with_clock(&test, &[("order.process.yaml", ORDER)], clock).await;
     let id = engine.start("order", &[("title", text("book"))]).await.unwrap();
     let now = test.db.now().await.unwrap();
