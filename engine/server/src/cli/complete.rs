@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
-use legation_protocol::tasks::{CompleteTaskRequest, DecisionAnswer, HumanTaskKind};
+use legation_protocol::tasks::{CompleteTaskRequest, DecisionAnswer, HumanTaskKind, HumanTaskView};
 
-use super::client::{Client, encode};
+use super::client::{Client, Refusal, encode};
 use super::{Global, approve, print, vars};
 
 #[derive(Args, Debug)]
@@ -42,7 +42,8 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
     };
     let answer = client
         .post::<DecisionAnswer>(&format!("/v1/tasks/{}/complete", encode(&task.id)), &request)
-        .await?;
+        .await
+        .map_err(|error| with_hint(&task, error))?;
     if global.json {
         print::json(&answer.text);
         return Ok(());
@@ -54,4 +55,20 @@ pub async fn run(global: &Global, arguments: Arguments) -> anyhow::Result<()> {
         .unwrap_or_default();
     say!("completed {}{outcome}", task.id);
     Ok(())
+}
+
+/// Says which options give what is missing.
+fn with_hint(task: &HumanTaskView, mut error: anyhow::Error) -> anyhow::Error {
+    let Some(Refusal(problem)) = error.downcast_mut::<Refusal>() else {
+        return error;
+    };
+    let hint = match problem.code.as_str() {
+        "OUTCOME_REQUIRED" => Some("give it as --outcome NAME".to_owned()),
+        "COMMENT_REQUIRED" => Some("give it as --comment TEXT".to_owned()),
+        "FORM_INVALID" => vars::described(task.form.as_ref())
+            .map(|fields| format!("the form takes {fields}; give each as --var NAME=VALUE")),
+        _ => None,
+    };
+    problem.hint = hint.or_else(|| problem.hint.take());
+    error
 }

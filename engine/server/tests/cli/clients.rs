@@ -163,3 +163,41 @@ fn nothing_is_decided_unasked_where_nobody_can_be_asked() {
     ok(&project, &["decide", &id, "accept", "--as", "approver", "--yes"]);
     engine.stop();
 }
+
+#[test]
+fn who_completes_a_task_learns_which_options_the_form_and_the_outcomes_take() {
+    let folder = tempfile::tempdir().unwrap();
+    ok(folder.path(), &["init", "empty", "p"]);
+    let project = folder.path().join("p");
+    let nodes = "
+flow:
+  nodes:
+    - id: ask
+      type: human
+      candidates: { groups: [ops] }
+      form: { type: object, required: [state], properties: { state: { type: string }, photos: { type: integer } } }
+      outcomes:
+        accept: { then: done }
+        refuse: { then: done, comment: required }
+    - { id: done, type: end }
+";
+    std::fs::write(project.join("processes/ask.process.yaml"), nodes).unwrap();
+    let engine = dev(&project);
+    engine.says("ask version 1");
+    let id = ok(&project, &["run", "ask", "--no-wait"]).trim().to_owned();
+    for (options, hint) in [
+        (&[][..], "--outcome NAME"),
+        (
+            &["--outcome", "accept"],
+            "photos (integer, optional), state (string)",
+        ),
+        (&["--outcome", "refuse", "--var", "state=new"], "--comment TEXT"),
+    ] {
+        let (_, words) = refused(
+            &project,
+            &[&["complete", &id, "--as", "approver"], options].concat(),
+        );
+        assert!(words.contains(hint), "{options:?}: {words}");
+    }
+    engine.stop();
+}
