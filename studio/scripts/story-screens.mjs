@@ -39,3 +39,42 @@ function unreachable() {
 function undated() {
   return [...document.querySelectorAll('time')].filter((one) => !one.dateTime || !/\d{4}/.test(one.title)).map((one) => one.outerHTML.slice(0, 120));
 }
+
+/** The same for what is seen when there is nothing to see: no session, no permission, no such instance, no engine. */
+export async function everyState({ browser, engine, complaints, axe }) {
+  for (const [colorScheme, width] of [['light', 1280], ['dark', 1280], ['light', 390], ['dark', 390]]) {
+    const page = await (await browser.newContext({ colorScheme, viewport: { width, height: 800 } })).newPage();
+    const look = async (what) => {
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] }));
+      for (const one of violations) complaints.push(`axe ${colorScheme} ${width} ${what}: ${one.id}, ${one.nodes.slice(0, 3).map((node) => node.html.slice(0, 140)).join(' | ')}`);
+    };
+    await page.goto(engine.url);
+    await page.getByLabel('API key').waitFor();
+    await look('login');
+    const be = async (name) => {
+      await page.evaluate(([who, secret]) => sessionStorage.setItem('legation.session', JSON.stringify({ keys: { [who]: secret }, current: who })), [name, engine.key(name)]);
+      await page.reload();
+    };
+    await be('worker');
+    for (const path of ['/instances', '/incidents', '/processes', '/workers', '/inbox', '/settings']) {
+      await page.goto(engine.url + path);
+        await page.locator('main h1').first().waitFor({ timeout: 4_000 }).catch(() => complaints.push(`${path} has no heading without permission`));
+      await page.waitForFunction(() => !document.querySelector('.loading'));
+      await look(`${path} without permission`);
+    }
+    await be('dev');
+    await page.goto(`${engine.url}/instances/none`);
+    await page.locator('main .state').waitFor();
+    await look('an instance that is not there');
+    await page.goto(`${engine.url}/nothing`);
+    await page.getByText('There is no such page').waitFor();
+    await look('a page that is not there');
+    await page.route('**/v1/**', (route) => route.abort());
+    await page.goto(`${engine.url}/instances`);
+    await page.locator('main .state').waitFor();
+    await page.getByText('The engine cannot be reached').first().waitFor();
+    await look('without an engine');
+    await page.context().close();
+  }
+}

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { cases, launch, until, world } from './browser.mjs';
 import { followed, incidents, manyEvents, onAPhone, unmoved, watchShifts, withoutFeed } from './story-live.mjs';
-import { everyScreen } from './story-screens.mjs';
+import { everyScreen, everyState } from './story-screens.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const engine = await world();
@@ -240,6 +240,7 @@ try {
 
   await go('/workers');
   await page.getByRole('row', { name: /payments\.payout/ }).first().waitFor();
+  for (const name of ['Live workers', 'Oldest waits', 'Done in 5 min', 'Leases held', 'Last seen']) await page.getByRole('columnheader', { name }).waitFor();
   await page.locator('.badge.red').getByText('unserved').first().waitFor();
   await page.locator('tr', { hasText: 'unserved' }).getByRole('button').first().click();
   await page.locator('.work li').first().waitFor();
@@ -296,6 +297,8 @@ try {
   const inbox = [['/inbox', 'approver'], [`/inbox?task=${task.id}`, 'approver'], ['/inbox', 'approver', 'several']];
   await everyScreen({ ...all, axe, screens: [['/instances'], ['/instances?businessKey=nothing'], ...tabs, [`/instances/${open.instanceId}`], ...processes, ['/processes'], ['/workers'], ...incident, ['/settings'], ['/inbox', 'dev'], ...inbox] });
   done('axe has looked at every screen, light, dark and narrow; keys reach everything, and every date has its full form');
+  await everyState({ browser, engine, complaints, axe });
+  done('and at the login, without permission, at what is not there, and without an engine');
 } finally {
   await browser.close();
   await engine.end();

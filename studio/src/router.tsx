@@ -4,12 +4,17 @@ import { INCIDENT_KINDS, type IncidentFilter, type InstanceFilter } from './api/
 import type { InstanceStatus } from './api/types';
 import { InboxScreen } from './screens/Inbox';
 import { InstancesScreen } from './screens/Instances';
-import { Empty, Failed, Loading } from './ui/parts';
+import { Empty, Failed, Heading, Loading } from './ui/parts';
 import { Shell } from './ui/Shell';
 
 const root = createRootRoute({
   component: Shell,
-  notFoundComponent: () => <Empty title="There is no such page">The menu above leads to all there are.</Empty>,
+  notFoundComponent: () => (
+    <>
+      <Heading title="No page" />
+      <Empty title="There is no such page">The menu above leads to all there are.</Empty>
+    </>
+  ),
   errorComponent: ({ error }) => <Failed error={error} />,
 });
 

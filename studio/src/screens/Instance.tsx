@@ -18,14 +18,20 @@ import { VariableTable } from '../instance/Variables';
 import { Why } from '../instance/Why';
 import { type InstanceTab, instanceRoute } from '../router';
 import { useMay } from '../session/me';
-import { Dialog, Empty, Failed, InstanceLink, Loading, Panel, Refused, Short, Status, Tabs, useTitle, Value } from '../ui/parts';
+import { Dialog, Empty, Failed, Heading, InstanceLink, Loading, Panel, Refused, Short, Status, Tabs, useTitle, Value } from '../ui/parts';
 import { Time, Took } from '../ui/time';
 
 export function InstanceScreen() {
   const { id } = instanceRoute.useParams();
   const instance = useQuery(queries.instance(id));
   if (instance.isPending) return <Loading rows={8} />;
-  if (instance.isError && !instance.data) return <Failed error={instance.error} retry={() => void instance.refetch()} />;
+  if (instance.isError && !instance.data)
+    return (
+      <>
+        <Heading title="Instance" />
+        <Failed error={instance.error} retry={() => void instance.refetch()} />
+      </>
+    );
   return <Loaded key={id} instance={instance.data as Instance} />;
 }
 

@@ -9,7 +9,7 @@ import { SchemaForm } from '../forms/SchemaForm';
 import { begin, type Draft, fields, read, type Schema } from '../forms/schema';
 import { type ProcessTab, processRoute } from '../router';
 import { useMay } from '../session/me';
-import { Failed, Loading, NoPermission, Panel, Refused, Short, Tabs, useTitle } from '../ui/parts';
+import { Failed, Heading, Loading, NoPermission, Panel, Refused, Short, Tabs, useTitle } from '../ui/parts';
 import { Time } from '../ui/time';
 import { HeatMap } from './HeatMap';
 import { Versions } from './Versions';
@@ -21,7 +21,13 @@ export function ProcessScreen() {
   const { version } = processRoute.useSearch();
   const query = useQuery(queries.process(key, version));
   if (query.isPending) return <Loading rows={8} />;
-  if (query.isError) return <Failed error={query.error} retry={() => void query.refetch()} />;
+  if (query.isError)
+    return (
+      <>
+        <Heading title={key} />
+        <Failed error={query.error} retry={() => void query.refetch()} />
+      </>
+    );
   return <Loaded key={`${key}/${query.data.version}`} process={query.data} />;
 }
 

@@ -10,7 +10,13 @@ import { amount } from './counts';
 export function WorkersScreen() {
   const query = useQuery(workers);
   if (query.isPending) return <Loading rows={6} />;
-  if (query.isError && !query.data) return <Failed error={query.error} retry={() => void query.refetch()} />;
+  if (query.isError && !query.data)
+    return (
+      <>
+        <Heading title="Workers" />
+        <Failed error={query.error} retry={() => void query.refetch()} />
+      </>
+    );
   const { workers: list, topics, unservedTopics } = query.data;
   return (
     <>
