@@ -97,11 +97,12 @@ function branch(node, indent, connector) {
 }
 
 export function approval(task) {
-  const { toolRef, arguments: inputs, digest, model } = task.approval;
+  const { toolRef, arguments: inputs, digest, model, usedModel } = task.approval;
+  const by = usedModel && usedModel !== model ? `${usedModel} (asked: ${model})` : model;
   heading('A person is asked');
   note(task.title);
   note(`${toolRef} with exactly ${JSON.stringify(inputs)}`);
-  note(`asked by ${model ?? 'the agent'}; for ${task.candidates.groups.join(', ')}; digest ${digest.slice(0, 16)}…`);
+  note(`asked by ${by ?? 'the agent'}; for ${task.candidates.groups.join(', ')}; digest ${digest.slice(0, 16)}…`);
 }
 
 function flat(node) {
