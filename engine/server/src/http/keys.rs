@@ -26,6 +26,9 @@ const PREFIX: usize = 10;
 /// The longest name of a principal, group or topic.
 const MAX_NAME: usize = 100;
 
+/// The longest that a key may last: a hundred years, as for every duration. More is past the last date there is.
+const MAX_LIFE_MS: u64 = 100 * 365 * 86_400_000;
+
 pub fn router() -> OpenApiRouter<Http> {
     OpenApiRouter::new()
         .routes(routes!(list, create_for))
@@ -73,6 +76,13 @@ async fn create_for(
     Json(body): Json<CreateKeyRequest>,
 ) -> Result<(StatusCode, Answer<CreatedKey>)> {
     who.need(Role::Admin)?;
+    let lasts = body.expires_in_ms;
+    if lasts.is_some_and(|ms| !(1..=MAX_LIFE_MS).contains(&ms)) {
+        let detail = format!("a key lasts 1 to {MAX_LIFE_MS} ms");
+        return Err(
+            Error::out_of_range("expiresInMs", detail).hint("leave it out for a key that does not end")
+        );
+    }
     let now = http.app().clock().now();
     let new = NewKey {
         project: who.project().to_owned(),
@@ -81,9 +91,7 @@ async fn create_for(
         groups: body.groups,
         roles: body.roles,
         topics: body.topics,
-        expires_at: body
-            .expires_in_ms
-            .map(|ms| now.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))),
+        expires_at: lasts.map(|ms| now.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX))),
         secret: None,
     };
     let created = create(http.app(), &new).await?;

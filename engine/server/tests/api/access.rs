@@ -19,6 +19,28 @@ async fn without_a_good_key_there_is_401_with_a_challenge() {
         .refused(401, "UNAUTHENTICATED");
 }
 
+/// A life of more years than dates have made a key that had ended in 1970.
+#[tokio::test]
+async fn a_key_lasts_some_time_that_dates_can_tell() {
+    let app = TestApp::new().await;
+    for (ms, good) in [
+        (0, false),
+        (1, true),
+        (3_153_600_000_000_u64, true),
+        (u64::MAX, false),
+    ] {
+        let body = json!({ "principal": "temp", "kind": "SERVICE", "expiresInMs": ms });
+        let answer = app.post("dev", "/v1/keys", body).await;
+        if good {
+            assert_eq!(answer.status, 201, "{ms}");
+            let ends = answer.body["key"]["expiresAt"].as_str().expect("a time");
+            assert!(ends > "2000", "{ends}");
+        } else {
+            assert_eq!(answer.refused(422, "INVALID_REQUEST")["argument"], "expiresInMs");
+        }
+    }
+}
+
 #[tokio::test]
 async fn me_tells_whom_a_key_names() {
     let app = TestApp::new().await;
