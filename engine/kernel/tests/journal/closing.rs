@@ -220,3 +220,22 @@ fn d34_a_settled_step_breaks_the_row_and_a_hand_back_counts_nothing() {
         }
     );
 }
+
+/// Core §3: one closing call per lease, also per one that the engine ended while the call was queued.
+#[test]
+fn a_lease_that_was_called_back_to_close_closes_once() {
+    let mut bench = Bench::new();
+    let caller = bench.lease("w1");
+    bench.now += 2;
+    let now = bench.now;
+    task::unlock(&mut bench.file, now);
+    let queued = Caller {
+        arrived_at: now - 1,
+        ..caller
+    };
+    let open = |file: &task::TaskFile, operation| task::open_closing(file, &queued, operation, &Value::Null);
+    assert_eq!(open(&bench.file, "release"), Ok(Opened::Fresh));
+    task::close(&mut bench.file, &queued, "release", &Value::Null, TaskState::Open);
+    assert_eq!(open(&bench.file, "release"), Ok(Opened::Repeat(TaskState::Open)));
+    assert_eq!(open(&bench.file, "failure").unwrap_err().code, "LEASE_EXPIRED");
+}

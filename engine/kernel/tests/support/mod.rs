@@ -250,7 +250,8 @@ impl World {
         Ok(Self::root())
     }
 
-    /// Delivers durable commands until none is left.
+    /// Delivers durable commands until none is left; the end of a child twice, as an engine may that died in between:
+    /// one resume per child (I8).
     pub fn deliver(&mut self) {
         while let Some(mail) = self.mail.pop_front() {
             let command = match mail {
@@ -258,6 +259,10 @@ impl World {
                 Mail::Continue { instance } => Command::Continue { instance },
             };
             self.run(&command).expect("durable commands are not refused");
+            if let Command::ChildDone { child } = &command {
+                let again = self.run(&command).expect("durable commands are not refused");
+                assert_eq!(again, Answer::Nothing, "{child} is over for its parent");
+            }
         }
     }
 
