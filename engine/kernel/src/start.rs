@@ -13,6 +13,10 @@ use crate::nodes;
 use crate::rejection::{Rejection, Stop};
 use crate::work::{Touched, Work};
 
+/// A child's start counts as so many moves of the command's budget: 50 starts in a command of 500 moves (core §1,
+/// "Bounded commands").
+const MOVES: u32 = 10;
+
 /// A child to start below the instance at hand.
 pub(crate) struct ChildSpec {
     pub id: InstanceId,
@@ -26,6 +30,7 @@ pub(crate) struct ChildSpec {
 /// # Errors
 /// 422 when the inputs do not fit.
 pub(crate) fn start_child(m: &mut Moves<'_, '_>, spec: ChildSpec) -> Result<(), Stop> {
+    m.work.left = m.work.left.saturating_sub(MOVES);
     let parent = m.instance();
     let mut chain = parent.chain.clone();
     chain.push(spec.definition.key.clone());

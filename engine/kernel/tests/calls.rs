@@ -210,6 +210,48 @@ flow:
     world.check();
 }
 
+/// Core §1, "Bounded commands": a child's start counts as ten moves, so that a command of 500 starts 50 at most.
+#[test]
+fn a_command_starts_a_tenth_of_its_budget_in_children() {
+    let child = "
+metadata: { key: child, variables: {} }
+flow:
+  nodes:
+    - { id: done, type: end }
+";
+    let names: Vec<String> = (0..50).map(|number| format!("c{number}")).collect();
+    let calls: Vec<String> = names
+        .iter()
+        .map(|name| format!("    - {{ id: {name}, type: call-process, process: child, next: join }}"))
+        .collect();
+    let parent = format!(
+        "
+metadata: {{ key: parent, variables: {{}} }}
+flow:
+  nodes:
+    - {{ id: fork, type: parallel, branches: [{}] }}
+{}
+    - {{ id: join, type: parallel, join: all }}
+    - {{ id: done, type: end }}
+",
+        names.join(", "),
+        calls.join("\n"),
+    );
+    let mut world = World::new(&[("child.process.yaml", child), ("parent.process.yaml", &parent)]);
+    world.budget = 100;
+    world.start("parent", &[]);
+    let mut by_command = std::collections::BTreeMap::new();
+    for (id, commands) in &world.commands {
+        if *id != World::root() {
+            *by_command.entry(commands[0]).or_insert(0) += 1;
+        }
+    }
+    assert_eq!(by_command.values().sum::<u32>(), 50);
+    assert!(by_command.values().all(|starts| *starts <= 10), "{by_command:?}");
+    assert_eq!(world.status(), Status::Completed);
+    world.check();
+}
+
 /// language.md, `call-process`: a process that is not there is an error like any other of the node.
 #[test]
 fn a_called_process_that_is_not_deployed_is_an_error_that_can_be_caught() {
