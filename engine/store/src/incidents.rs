@@ -60,6 +60,8 @@ pub struct IncidentFilter {
     pub state: Option<String>,
     /// Only of this instance.
     pub instance: Option<Key>,
+    /// Only of instances of this process, whatever their version.
+    pub process: Option<String>,
     /// After the last row of the page before.
     pub after: Option<Place>,
     /// At most so many.
@@ -164,6 +166,10 @@ pub(crate) fn query(filter: &IncidentFilter) -> Filter<'_> {
         Some(state) => query.and("t.state = ?", state),
         None => {}
     }
+    query.and_some(
+        "EXISTS (SELECT 1 FROM instances AS i WHERE i.root = t.root AND i.id = t.instance AND i.process = ?)",
+        filter.process.as_deref(),
+    );
     query.page("created_at", filter.after.as_ref(), filter.limit);
     query
 }

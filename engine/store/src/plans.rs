@@ -115,6 +115,9 @@ fn lists_of_incidents_walk_past_no_resolved_ones_of_others() {
         empty.reads("incidents_open", &incidents::query(&open));
         open.kind = Some("notice".to_owned());
         empty.reads("incidents_open", &incidents::query(&open));
+        open.process = Some("pay".to_owned());
+        empty.reads("incidents_open", &incidents::query(&open));
+        open.process = None;
         open.instance = Some(Key::new("a", "a"));
         empty.reads("sqlite_autoindex_incidents_1", &incidents::query(&open));
         open.state = None;

@@ -78,6 +78,9 @@ pub struct IncidentQuery {
     /// Only those of this instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_id: Option<String>,
+    /// Only those of instances of this process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<String>,
     /// Default OPEN.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<IncidentState>,

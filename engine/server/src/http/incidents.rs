@@ -54,6 +54,7 @@ async fn list(
         kind,
         state: Some(state.to_owned()),
         instance: query.instance_id.as_deref().map(|id| Key::new(root_of(id), id)),
+        process: query.process,
         after: page::place(query.after.as_deref())?,
         limit,
     };

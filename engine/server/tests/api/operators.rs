@@ -29,6 +29,11 @@ async fn an_incident_is_listed_explained_and_retried() {
         (&list["incidents"][0]["process"], &list["incidents"][0]["nodeId"]),
         (&json!("pay"), &json!("payout"))
     );
+    for (process, found) in [("pay", 1), ("refund", 0)] {
+        let path = format!("/v1/incidents?process={process}");
+        let list = app.get("dev", &path).await.ok();
+        assert_eq!(list["incidents"].as_array().map(Vec::len), Some(found), "{path}");
+    }
     let view = app.get("dev", &format!("/v1/instances/{id}")).await.ok();
     assert_eq!(
         (&view["incidentCount"], &view["incidents"][0]["code"]),

@@ -1,4 +1,5 @@
 use legation_store::incidents::{self, IncidentFilter, IncidentRow};
+use legation_store::instances::{self, InstanceRow};
 use legation_store::tasks::{self, TaskFilter, TaskRow};
 use legation_store::testing::TestDb;
 use legation_store::{Error, Key, for_each_db};
@@ -13,7 +14,7 @@ for_each_db!(
     every_filter_narrows_the_tasks,
     candidates_that_are_no_list_are_refused,
     an_incident_is_resolved_once,
-    incidents_are_listed_by_state_kind_and_instance,
+    incidents_are_listed_by_state_kind_instance_and_process,
 );
 
 async fn write(test: &TestDb, rows: &[TaskRow]) {
@@ -243,7 +244,7 @@ async fn an_incident_is_resolved_once(test: &TestDb) {
     assert!(matches!(again, Error::Conflict { .. }), "{again:?}");
 }
 
-async fn incidents_are_listed_by_state_kind_and_instance(test: &TestDb) {
+async fn incidents_are_listed_by_state_kind_instance_and_process(test: &TestDb) {
     let notice = IncidentRow {
         kind: "notice".to_owned(),
         ..incident("a", "a.n2", 6)
@@ -257,6 +258,13 @@ async fn incidents_are_listed_by_state_kind_and_instance(test: &TestDb) {
         ..incident("b", "b.n1", 8)
     };
     let mut tx = begin(test).await;
+    let other = InstanceRow {
+        process: "pay".to_owned(),
+        ..instance("b", "b")
+    };
+    instances::insert(&mut tx, &[instance("a", "a"), other])
+        .await
+        .unwrap();
     incidents::insert(&mut tx, &[incident("a", "a.n1", 5), notice, resolved, elsewhere])
         .await
         .unwrap();
@@ -299,6 +307,23 @@ async fn incidents_are_listed_by_state_kind_and_instance(test: &TestDb) {
     assert_eq!(
         list(&IncidentFilter {
             instance: Some(Key::new("b", "b")),
+            ..all.clone()
+        })
+        .await,
+        ["b.n1"]
+    );
+    assert_eq!(
+        list(&IncidentFilter {
+            process: text("refund"),
+            state: text("OPEN"),
+            ..all.clone()
+        })
+        .await,
+        ["a.n2", "a.n1"]
+    );
+    assert_eq!(
+        list(&IncidentFilter {
+            process: text("pay"),
             ..all.clone()
         })
         .await,
