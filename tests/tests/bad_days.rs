@@ -332,6 +332,10 @@ async fn b24_a_clock_that_jumps_an_hour_expires_nothing() {
     let (path, body) = complete(&task);
     worker.post(&path, body).await;
     assert_eq!(dev.ended(&job).await["status"], "COMPLETED");
+    until("the engine to tell of the jump", async || {
+        engine.log().contains("the system's time jumped").then_some(())
+    })
+    .await;
     assert_eq!(
         dev.get(&format!("/v1/instances/{pause}")).await["status"],
         "RUNNING",

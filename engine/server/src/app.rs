@@ -129,6 +129,13 @@ impl App {
         for writer in loops {
             self.spawn_writer(writer);
         }
+        let (clock, stop) = (self.clock().clone(), self.stop.clone());
+        self.spawn(async move {
+            tokio::select! {
+                () = clock.tell_jumps() => {}
+                () = stop.cancelled() => {}
+            }
+        });
         duties::start(&self);
     }
 

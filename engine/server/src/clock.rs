@@ -6,9 +6,14 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
+use tracing::warn;
 
 /// The database's time is off by up to half of this.
 const SLOWEST_ANSWER_MS: i64 = 1_000;
+
+/// How often the system's time is looked at, and what counts as a jump.
+const LOOK: Duration = Duration::from_secs(1);
+const JUMP_MS: i64 = 1_000;
 
 /// Milliseconds since the epoch. Cheap to clone.
 #[derive(Clone)]
@@ -32,17 +37,10 @@ enum Source {
 impl Clock {
     /// Begins at the system's time and runs monotonically from there.
     #[must_use]
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that reads the system's time"
-    )]
     pub fn system() -> Self {
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .unwrap_or_default();
         let source = Source::Real {
             start: Instant::now(),
-            at_start: AtomicI64::new(now.as_millis() as i64),
+            at_start: AtomicI64::new(system_ms()),
         };
         Self(Arc::new(Inner {
             source,
@@ -110,11 +108,37 @@ impl Clock {
         }
     }
 
+    /// Tells the log when the system's time jumped. This clock does not follow: leases and timers go by the time that
+    /// passed, until the next start.
+    pub async fn tell_jumps(&self) {
+        let mut ahead = system_ms() - self.now();
+        while !self.is_fake() {
+            tokio::time::sleep(LOOK).await;
+            let now = system_ms() - self.now();
+            if (now - ahead).abs() > JUMP_MS {
+                warn!(
+                    by_ms = now - ahead,
+                    "the system's time jumped; this engine's goes on by the time that passed"
+                );
+            }
+            ahead = now;
+        }
+    }
+
     /// Whether it stands still between moves.
     #[must_use]
     pub fn is_fake(&self) -> bool {
         matches!(self.0.source, Source::Fake(_))
     }
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one place that reads the system's time"
+)]
+fn system_ms() -> i64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.unwrap_or_default().as_millis() as i64
 }
 
 #[cfg(test)]
