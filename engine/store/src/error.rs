@@ -131,8 +131,49 @@ fn sort(error: &dyn DatabaseError) -> Sort {
     }
     match code.parse::<i64>().map_or(0, |code| code & 0xff) {
         5 | 6 => Sort::Retry,
+        // A file that cannot be read or written: at a COMMIT nobody knows what of it reached the disk.
+        10 | 14 => Sort::Connection,
         11 | 26 => Sort::Corrupt,
         13 => Sort::Full,
         _ => Sort::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::Failed;
+
+    /// What a caller may do after each of SQLite's primary codes, extended ones included.
+    #[test]
+    fn sqlites_errors_say_what_a_caller_may_do() {
+        let error = |code: i32| {
+            let message = "as SQLite says".to_owned();
+            Error::from(sqlx::Error::Database(Box::new(Failed { code, message })))
+        };
+        // Busy, locked; busy with a snapshot.
+        assert!(
+            [5, 6, 517]
+                .iter()
+                .all(|code| matches!(error(*code), Error::Retry(_)))
+        );
+        // An error of the disk, of its sync, of a short read; a file that cannot be opened.
+        assert!(
+            [10, 1034, 522, 14]
+                .iter()
+                .all(|code| matches!(error(*code), Error::Connection(_)))
+        );
+        assert!(matches!(error(13), Error::Full(_)));
+        assert!(
+            [11, 26]
+                .iter()
+                .all(|code| matches!(error(*code), Error::Corrupt { .. }))
+        );
+        assert!(
+            [1555, 2067]
+                .iter()
+                .all(|code| matches!(error(*code), Error::Conflict { .. }))
+        );
+        assert!(matches!(error(1), Error::Database(_)));
     }
 }

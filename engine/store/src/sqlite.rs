@@ -242,10 +242,10 @@ tuple_from_sqlite!(A 0, B 1, C 2, D 3, E 4);
 
 /// What SQLite says, in the form in which the rest of the crate reads errors.
 #[derive(Debug)]
-struct Failed {
+pub(crate) struct Failed {
     /// The extended code.
-    code: i32,
-    message: String,
+    pub code: i32,
+    pub message: String,
 }
 
 impl fmt::Display for Failed {
