@@ -162,6 +162,7 @@ fn status_of(before: &str) -> Option<u16> {
         "FORBIDDEN" | "Forbidden" => Some(403),
         "NOT_FOUND" | "NotFound" => Some(404),
         "METHOD_NOT_ALLOWED" => Some(405),
+        "REQUEST_TIMEOUT" => Some(408),
         "CONFLICT" | "Conflict" => Some(409),
         "Gone" => Some(410),
         "PAYLOAD_TOO_LARGE" | "TooLarge" => Some(413),

@@ -269,6 +269,10 @@ impl IntoResponse for Error {
                     HeaderValue::from_static("Bearer realm=\"legation\""),
                 );
             }
+            // What still comes of the body is no request.
+            StatusCode::REQUEST_TIMEOUT => {
+                headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S));
             }

@@ -1,5 +1,7 @@
 //! Reading requests: bodies with exact digits, query strings, ids. All refusals say where and what instead.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -16,6 +18,17 @@ pub const MAX_BODY: usize = 2 * 1024 * 1024;
 
 /// The most bytes of a set of documents.
 pub const MAX_DOCUMENTS: usize = 8 * 1024 * 1024;
+
+/// How long a body may take in all, 30 s unless the request's extensions hold another. Without a limit, a client that
+/// sends a byte a second, or none, holds a connection for ever.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyTime(pub Duration);
+
+impl Default for BodyTime {
+    fn default() -> Self {
+        Self(Duration::from_secs(30))
+    }
+}
 
 /// The longest id, key or name in a path.
 const MAX_ID: usize = 300;
@@ -182,17 +195,26 @@ async fn read(request: Request, limit: usize) -> Result<Bytes> {
     if said.is_some_and(|length| length > limit as u64) {
         return Err(too_large());
     }
-    axum::body::to_bytes(request.into_body(), limit)
-        .await
-        .map_err(|error| {
-            let is_limit =
-                std::error::Error::source(&error).is_some_and(|source| source.to_string().contains("limit"));
-            if is_limit {
-                too_large()
-            } else {
-                Error::invalid("the body ended too early")
-            }
-        })
+    let BodyTime(time) = request.extensions().get().copied().unwrap_or_default();
+    let body = axum::body::to_bytes(request.into_body(), limit);
+    let Ok(body) = tokio::time::timeout(time, body).await else {
+        return Err(too_slow(time));
+    };
+    body.map_err(|error| {
+        let is_limit =
+            std::error::Error::source(&error).is_some_and(|source| source.to_string().contains("limit"));
+        if is_limit {
+            too_large()
+        } else {
+            Error::invalid("the body ended too early").hint("send as many bytes as Content-Length says")
+        }
+    })
+}
+
+fn too_slow(time: Duration) -> Error {
+    let detail = format!("the body did not come to its end within {} ms", time.as_millis());
+    Error::new(StatusCode::REQUEST_TIMEOUT, "BODY_TIMEOUT", detail)
+        .hint("send the whole body at once; nothing was done, so the request can be repeated")
 }
 
 fn utf8(bytes: Bytes) -> Result<String> {

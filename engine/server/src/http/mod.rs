@@ -40,7 +40,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 pub use auth::{Principal, ROLES, Role};
 pub use error::{Error, PROBLEM_JSON};
-pub use extract::{MAX_BODY, MAX_DOCUMENTS};
+pub use extract::{BodyTime, MAX_BODY, MAX_DOCUMENTS};
 pub use keys::{NewKey, create as create_key, misplaced};
 pub use openapi::document as openapi;
 pub use processes::{answer as deploy_answer, problems as document_problems};

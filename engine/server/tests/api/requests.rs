@@ -1,8 +1,11 @@
 //! Requests that no client should send: B7 and B11, routes and methods that do not exist.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use axum::response::IntoResponse;
-use legation_server::http::Error;
+use futures::StreamExt;
+use legation_server::http::{BodyTime, Error};
 use legation_server::writer::Failure;
 use legation_store::Dialect;
 use serde_json::json;
@@ -143,6 +146,31 @@ async fn b11_an_oversized_body_is_refused() {
         .header("content-type", "application/json");
     let request = request.body(Body::from_stream(stream)).expect("a request");
     app.send(request).await.refused(413, "PAYLOAD_TOO_LARGE");
+}
+
+/// A client that stops sending, or sends on and on a little, does not hold its connection for ever.
+#[tokio::test]
+async fn b11_a_body_that_does_not_end_in_time_is_refused() {
+    let app = TestApp::new().await;
+    let start = bytes("{\"process\":");
+    let silent = futures::stream::iter([Ok::<_, std::io::Error>(start)]).chain(futures::stream::pending());
+    let trickle = futures::stream::unfold(
+        tokio::time::interval(Duration::from_millis(5)),
+        |mut ticks| async {
+            ticks.tick().await;
+            Some((Ok::<_, std::io::Error>(bytes(" ")), ticks))
+        },
+    );
+    for body in [Body::from_stream(silent), Body::from_stream(trickle)] {
+        let request = app
+            .request("dev", "POST", "/v1/instances")
+            .header("content-type", "application/json")
+            .extension(BodyTime(Duration::from_millis(100)));
+        let answer = app.send(request.body(body).expect("a request")).await;
+        assert_eq!(answer.headers["connection"], "close");
+        let refusal = answer.refused(408, "BODY_TIMEOUT");
+        assert!(refusal["hint"].is_string(), "{refusal}");
+    }
 }
 
 fn bytes(text: &str) -> axum::body::Bytes {
