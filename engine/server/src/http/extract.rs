@@ -7,17 +7,21 @@ use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode, header};
 use legation_language::{Value, canonical};
+use legation_protocol::processes::DeployRequest;
 use legation_protocol::{Json as RawJson, Variables};
 use serde::de::DeserializeOwned;
 
 use super::error::{Error, Result};
-use super::words;
+use super::{parts, words};
 
 /// The most bytes of an ordinary body.
 pub const MAX_BODY: usize = 2 * 1024 * 1024;
 
 /// The most bytes of a set of documents.
 pub const MAX_DOCUMENTS: usize = 8 * 1024 * 1024;
+
+/// The media type of documents as the files of a form.
+const FORM: &str = "multipart/form-data";
 
 /// How long a body may take in all, 30 s unless the request's extensions hold another. Without a limit, a client that
 /// sends a byte a second, or none, holds a connection for ever.
@@ -42,8 +46,8 @@ pub struct Hashed<T> {
     pub hash: String,
 }
 
-/// A JSON body with documents in it, at most [`MAX_DOCUMENTS`] bytes.
-pub struct Documents<T>(pub T);
+/// A set of documents, as JSON or as the files of a form, at most [`MAX_DOCUMENTS`] bytes.
+pub struct Documents(pub DeployRequest);
 
 /// A text body, at most [`MAX_DOCUMENTS`] bytes.
 pub struct Text(pub String);
@@ -77,11 +81,21 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Hashed<T> {
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Documents<T> {
+impl<S: Send + Sync> FromRequest<S> for Documents {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
-        let text = json_text(request, MAX_DOCUMENTS).await?;
+        let media = media(request.headers());
+        if media == FORM {
+            let (parts, body) = request.into_parts();
+            let request = Request::from_parts(parts.clone(), body);
+            let files = parts::read(parts, read(request, MAX_DOCUMENTS).await?).await?;
+            return Ok(Self(DeployRequest { files }));
+        }
+        if !is_json(&media) {
+            return Err(unsupported(&["application/json", FORM]));
+        }
+        let text = utf8(read(request, MAX_DOCUMENTS).await?)?;
         checked(&text)?;
         parse(&text).map(Self)
     }
@@ -154,31 +168,32 @@ pub fn values(raw: &Variables) -> Result<std::collections::BTreeMap<String, Valu
 }
 
 async fn json_text(request: Request, limit: usize) -> Result<String> {
-    if !is_json(request.headers()) {
-        let detail = "this endpoint takes application/json";
-        let refusal = Error::new(
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            "UNSUPPORTED_MEDIA_TYPE",
-            detail,
-        );
-        return Err(refusal.hint("send the header Content-Type: application/json"));
+    if !is_json(&media(request.headers())) {
+        return Err(unsupported(&["application/json"]));
     }
     utf8(read(request, limit).await?)
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(media) = headers
+fn unsupported(known: &[&str]) -> Error {
+    let known = known.join(" or ");
+    let refusal = Error::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "UNSUPPORTED_MEDIA_TYPE",
+        format!("this endpoint takes {known}"),
+    );
+    refusal.hint(format!("send the header Content-Type: {known}"))
+}
+
+/// The media type of the body, without its parameters.
+fn media(headers: &HeaderMap) -> String {
+    let text = headers
         .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-    else {
-        return false;
-    };
-    let media = media
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+        .and_then(|value| value.to_str().ok());
+    let media = text.unwrap_or_default().split(';').next().unwrap_or_default();
+    media.trim().to_ascii_lowercase()
+}
+
+fn is_json(media: &str) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
 }
 
@@ -255,7 +270,7 @@ fn json_error(error: &legation_language::value::JsonError) -> Error {
     }
 }
 
-fn nul() -> Error {
+pub(super) fn nul() -> Error {
     let detail = "a text holds the character U+0000, which not every database can store";
     Error::new(StatusCode::UNPROCESSABLE_ENTITY, "NUL_IN_JSON", detail)
         .hint("leave it out, or send the bytes as base64")

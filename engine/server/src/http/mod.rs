@@ -18,6 +18,7 @@ mod models;
 mod observe;
 mod openapi;
 mod page;
+mod parts;
 mod problems;
 mod processes;
 mod seen;

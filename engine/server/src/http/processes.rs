@@ -23,6 +23,7 @@ use super::Http;
 use super::auth::{Role, Who};
 use super::error::{Error, Result};
 use super::extract::{Documents, Id, Query, Text};
+use super::parts::DeployForm;
 use crate::definitions::DefinitionCache;
 use crate::deploy::{self, Deployer};
 use crate::plural;
@@ -68,24 +69,26 @@ async fn put(
 
 /// Deploys a set of documents together: all of it or nothing.
 #[utoipa::path(post, path = "/v1/deployments", tag = "processes", params(DeployQuery),
-    request_body = DeployRequest, responses((status = 200, body = DeployAnswer)))]
+    request_body(content((DeployRequest = "application/json"), (DeployForm = "multipart/form-data"))),
+    responses((status = 200, body = DeployAnswer)))]
 async fn deploy_set(
     State(http): State<Http>,
     who: Who,
     Query(query): Query<DeployQuery>,
-    Documents(set): Documents<DeployRequest>,
+    Documents(set): Documents,
 ) -> Result<Answer<DeployAnswer>> {
     who.need(Role::Deploy)?;
     run(&http, &who, &set.files, &query).await.map(Answer)
 }
 
 /// Every problem of every document; changes nothing.
-#[utoipa::path(post, path = "/v1/validate", tag = "processes", request_body = DeployRequest,
+#[utoipa::path(post, path = "/v1/validate", tag = "processes",
+    request_body(content((DeployRequest = "application/json"), (DeployForm = "multipart/form-data"))),
     responses((status = 200, body = ValidateAnswer)))]
 async fn validate(
     State(http): State<Http>,
     who: Who,
-    Documents(set): Documents<DeployRequest>,
+    Documents(set): Documents,
 ) -> Result<Answer<ValidateAnswer>> {
     if !who.principal.has(Role::Read) {
         who.need(Role::Deploy)?;

@@ -6,6 +6,7 @@ mod delegation;
 mod external_tasks;
 mod feed;
 mod figures;
+mod forms;
 mod idempotency;
 mod instances;
 mod journal;
