@@ -10,6 +10,7 @@ use legation_protocol::problem::SchemaError;
 use legation_protocol::{DocumentProblem, Problem};
 use tracing::error;
 
+use super::problems;
 use crate::plural;
 use crate::writer::Failure;
 
@@ -43,6 +44,7 @@ impl Error {
             status: status.as_u16(),
             detail: Some(detail.into()),
             code: code.to_owned(),
+            hint: general_hint(code),
             ..Problem::default()
         }))
     }
@@ -151,14 +153,14 @@ pub fn problem_of(rejection: &Rejection) -> Problem {
     }
 }
 
-/// What to do about refusals that the kernel leaves without advice, because only the API has lease ids and keys.
+/// What to do about a refusal that comes without advice of its own: what the page of its code says.
 fn general_hint(code: &str) -> Option<String> {
     let hint = match code {
         "LEASE_NOT_OWNED" => {
             "send the lease id of your own fetch, with the workerId and the key of that fetch; \
              without such a lease, fetch again and drop this work"
         }
-        _ => return None,
+        _ => return problems::advice(code),
     };
     Some(hint.to_owned())
 }

@@ -23,6 +23,24 @@ async fn problem(Id(code): Id) -> Result<Response> {
     Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], section).into_response())
 }
 
+/// What the page of a code says to do, in the form of a hint: without links, capital and full stop.
+pub(super) fn advice(code: &str) -> Option<String> {
+    let section = section(code)?;
+    let advice = section.lines().find_map(|line| line.strip_prefix("**Do:** "))?;
+    let mut hint = String::new();
+    let mut rest = advice.strip_suffix('.').unwrap_or(advice);
+    while let Some((before, link)) = rest.split_once('[') {
+        let (name, after) = link.split_once("](")?;
+        hint.push_str(before);
+        hint.push_str(name);
+        rest = after.split_once(')')?.1;
+    }
+    hint.push_str(rest);
+    let first = hint.get(..1)?.to_ascii_lowercase();
+    hint.replace_range(..1, &first);
+    Some(hint)
+}
+
 /// The section of a code, up to the next heading.
 fn section(code: &str) -> Option<String> {
     let heading = format!("### {code}\n");

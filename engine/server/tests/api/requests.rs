@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use axum::body::Body;
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use futures::StreamExt;
+use legation_kernel::rejection::Rejection;
 use legation_server::http::{BodyTime, Error};
 use legation_server::writer::Failure;
 use legation_store::Dialect;
@@ -214,6 +216,49 @@ async fn a_code_has_a_page_of_its_own() {
     app.get("nobody", "/v1/problems/NO_SUCH_CODE")
         .await
         .refused(404, "NOT_FOUND");
+}
+
+/// Every code that a refusal can have, the kernel's and the API's: the page has them all, with the statuses that are
+/// sent (`repository_codes`).
+#[test]
+fn every_refusal_says_what_to_do() {
+    let page = include_str!("../../../../docs/ERRORS.md");
+    let codes: Vec<&str> = page
+        .split("\n### ")
+        .skip(1)
+        .filter_map(|entry| {
+            let (code, text) = entry.split_once("\n\n*")?;
+            let (kinds, meaning) = text.split_once('*')?;
+            let refuses = kinds.to_lowercase().contains("problem") && !meaning.starts_with(" Reserved");
+            refuses.then_some(code)
+        })
+        .collect();
+    assert!(codes.len() > 60, "only {codes:?}");
+    for code in codes {
+        let refusals = [
+            Error::new(StatusCode::CONFLICT, code, "it is so"),
+            Error::from(Rejection::conflict(code, "it is so")),
+        ];
+        for refusal in refusals {
+            let Error::Problem(problem) = refusal else {
+                panic!("a problem")
+            };
+            let hint = problem.hint.unwrap_or_default();
+            let plain = hint.contains(' ') && !hint.ends_with('.') && !hint.contains("](");
+            assert!(plain, "{code}: {hint:?}");
+            assert!(hint.starts_with(|first: char| !first.is_uppercase()), "{hint}");
+        }
+    }
+}
+
+/// The kernel's advice goes before the general one.
+#[test]
+fn a_hint_of_its_own_is_kept() {
+    let rejection = Rejection::conflict("SEQUENCE", "it is so").hint("the next is 4");
+    let Error::Problem(problem) = Error::from(rejection) else {
+        panic!("a problem")
+    };
+    assert_eq!(problem.hint.as_deref(), Some("the next is 4"));
 }
 
 #[tokio::test]
