@@ -20,6 +20,7 @@ use crate::wake::Wake;
 use crate::writer;
 use crate::writer::{
     Claimed, CommandJob, Failure, Faults, FetchJob, FetchRequest, Idempotency, Shared, Writer, WriterLoop,
+    Writes,
 };
 
 /// Node transitions of one command (core §1, "Bounded commands"): no instance holds a writer for long.
@@ -108,6 +109,7 @@ impl App {
             definitions: DefinitionCache::default(),
             schemas: JsonSchemas::default(),
             wake: Wake::default(),
+            writes: Writes::default(),
             max_depth: parts.max_depth,
             budget: parts.budget,
             faults: parts.faults,

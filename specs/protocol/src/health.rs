@@ -23,7 +23,7 @@ pub struct Health {
     pub version: String,
     /// `sqlite` or `postgres`.
     pub database: String,
-    /// Why it is down.
+    /// Why it is down, or since when writes fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
 }

@@ -168,7 +168,7 @@ async fn one(app: &App, call: Call) -> Outcome {
         Ok(answer) => Outcome::Answer(answer),
         Err(Failure::Rejected(refusal)) => Outcome::Refused(refusal),
         Err(Failure::Answered { body, .. }) => Outcome::Before(body),
-        Err(Failure::Unavailable(_)) => Outcome::Lost,
+        Err(Failure::Unavailable(_) | Failure::Full) => Outcome::Lost,
         Err(failure @ (Failure::Internal | Failure::Busy | Failure::IdempotencyConflict)) => {
             panic!("the engine answered: {failure}")
         }

@@ -224,6 +224,7 @@ impl From<Failure> for Error {
                 "the engine is behind; come back in a moment",
             ),
             Failure::Unavailable(cause) => unavailable(&cause),
+            Failure::Full => full(),
             Failure::Internal => Self::internal(&"the writer could not carry out a command"),
         }
     }
@@ -232,9 +233,8 @@ impl From<Failure> for Error {
 impl From<legation_store::Error> for Error {
     fn from(error: legation_store::Error) -> Self {
         match &error {
-            legation_store::Error::Connection(_)
-            | legation_store::Error::Full(_)
-            | legation_store::Error::Retry(_) => unavailable(&error),
+            legation_store::Error::Full(_) => full(),
+            legation_store::Error::Connection(_) | legation_store::Error::Retry(_) => unavailable(&error),
             legation_store::Error::Conflict { .. }
             | legation_store::Error::Corrupt { .. }
             | legation_store::Error::Database(_)
@@ -248,6 +248,14 @@ fn unavailable(cause: &dyn std::fmt::Display) -> Error {
     tracing::warn!(%cause, "a request finds the engine unavailable");
     let detail = "the engine is stopping, or its database cannot be reached";
     Error::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", detail).hint("repeat the request shortly")
+}
+
+/// Shortly is of no use here: somebody has to make room.
+fn full() -> Error {
+    tracing::warn!("a request finds the database full");
+    let detail = "the database is full, so nothing was written";
+    Error::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", detail)
+        .hint("make room on the disk of the database, then repeat the request")
 }
 
 impl IntoResponse for Error {

@@ -4,6 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use legation_kernel::dates::rfc3339;
 use legation_protocol::health::{Health, HealthStatus};
 use legation_store::incidents::IncidentFilter;
 use legation_store::{Dialect, external_tasks, incidents, projects};
@@ -13,6 +14,11 @@ use utoipa_axum::routes;
 use super::Http;
 use super::auth::{Role, Who};
 use super::error::Result;
+use crate::writer::{Failing, Why};
+
+/// How long a failed write keeps the engine down, ms. Whoever is kept away by that writes nothing, so that nothing
+/// else would ever show that there is room again.
+const DOUBT_MS: i64 = 60_000;
 
 pub fn router() -> OpenApiRouter<Http> {
     OpenApiRouter::new()
@@ -39,43 +45,65 @@ async fn ready(State(http): State<Http>) -> (StatusCode, Answer<Health>) {
 /// Whether the process answers at all.
 #[utoipa::path(get, path = "/health/live", tag = "operations", security(()), responses((status = 200, body = Health)))]
 async fn live(State(http): State<Http>) -> Answer<Health> {
-    Answer(view(&http, None))
+    Answer(view(&http, HealthStatus::Up, None))
 }
 
 async fn readiness(http: &Http) -> (StatusCode, Answer<Health>) {
-    let down = if http.app().stopping().is_cancelled() {
-        Some("the engine is stopping")
-    } else {
-        match http.app().db().now().await {
-            Ok(_) => None,
-            Err(error) => {
-                tracing::warn!(%error, "the database does not answer");
-                Some("the database does not answer")
-            }
-        }
+    let (state, detail) = state(http).await;
+    let status = match state {
+        HealthStatus::Up => StatusCode::OK,
+        HealthStatus::Down => StatusCode::SERVICE_UNAVAILABLE,
     };
-    let status = if down.is_some() {
-        StatusCode::SERVICE_UNAVAILABLE
-    } else {
-        StatusCode::OK
-    };
-    (status, Answer(view(http, down)))
+    (status, Answer(view(http, state, detail)))
 }
 
-fn view(http: &Http, down: Option<&str>) -> Health {
+async fn state(http: &Http) -> (HealthStatus, Option<String>) {
+    let app = http.app();
+    if app.stopping().is_cancelled() {
+        return (HealthStatus::Down, Some("the engine is stopping".to_owned()));
+    }
+    if let Err(error) = app.db().now().await {
+        tracing::warn!(%error, "the database does not answer");
+        return (
+            HealthStatus::Down,
+            Some("the database does not answer".to_owned()),
+        );
+    }
+    match app.shared().writes.failing() {
+        Some(failing) => writes(failing, app.clock().now()),
+        None => (HealthStatus::Up, None),
+    }
+}
+
+/// What failed writes say about the engine.
+fn writes(failing: Failing, now: i64) -> (HealthStatus, Option<String>) {
+    let Failing { why, since, last } = failing;
+    let why = match why {
+        Why::Full => "the database is full",
+        Why::Away => "the database could not be reached",
+    };
+    let since = rfc3339(since);
+    if now - last < DOUBT_MS {
+        return (
+            HealthStatus::Down,
+            Some(format!("writes fail since {since}: {why}")),
+        );
+    }
+    let last = rfc3339(last);
+    let detail = format!("writes failed from {since} to {last}: {why}; none was tried since");
+    (HealthStatus::Up, Some(detail))
+}
+
+fn view(http: &Http, status: HealthStatus, detail: Option<String>) -> Health {
     Health {
-        status: if down.is_some() {
-            HealthStatus::Down
-        } else {
-            HealthStatus::Up
-        },
+        status,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         database: match http.app().db().dialect() {
             Dialect::Sqlite => "sqlite",
             Dialect::Postgres => "postgres",
         }
         .to_owned(),
-        detail: down.map(str::to_owned),
+        detail,
     }
 }
 

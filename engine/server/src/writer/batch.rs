@@ -85,6 +85,8 @@ impl From<Error> for Broken {
 
 /// What a committed attempt leaves to do.
 struct Committed {
+    /// Whether there was anything to commit.
+    any: bool,
     written: Written,
     /// For each poll, what it leased.
     claims: Vec<Vec<Claimed>>,
@@ -165,6 +167,9 @@ impl WriterLoop {
             let result = self.attempt(&mut members, &mut polls, suspect).await;
             let broken = match result {
                 Ok(committed) => {
+                    if committed.any {
+                        self.shared.writes.succeeded();
+                    }
                     metrics::counter!("legation_commits_total").increment(1);
                     metrics::counter!("legation_commands_total").increment(members.len() as u64);
                     self.after(committed, &mut members, polls);
@@ -191,6 +196,7 @@ impl WriterLoop {
                     tokio::time::sleep(Duration::from_millis(u64::from(tries.min(20) - 1) * 25)).await;
                 }
                 Broken::Away(error) | Broken::Unknown(error) => {
+                    self.shared.writes.failed(&error, self.shared.clock.now());
                     answer_all(&mut members, polls, &error);
                     return;
                 }
@@ -220,6 +226,7 @@ impl WriterLoop {
                 }
                 Broken::Refused(error) => {
                     error!(%error, "a command could not be written");
+                    self.shared.writes.failed(&error, self.shared.clock.now());
                     answer_all(&mut members, polls, &error);
                     // A full disk passes; it is no fault of the command's.
                     if !matches!(error, Error::Full(_)) {
@@ -317,7 +324,7 @@ impl WriterLoop {
         for loaded in batch.into_values().filter(|loaded| !loaded.fresh) {
             self.trees.put(loaded);
         }
-        Ok(Committed { written, claims })
+        Ok(Committed { any, written, claims })
     }
 
     async fn commit(&self, tx: Tx, mail: usize) -> Result<(), Error> {
@@ -467,7 +474,9 @@ impl WriterLoop {
 
     /// After the commit: answers go out, waiting work is told, durable commands follow at once.
     fn after(&mut self, committed: Committed, members: &mut [Member], polls: Polls) {
-        let Committed { mut written, claims } = committed;
+        let Committed {
+            mut written, claims, ..
+        } = committed;
         for row in claims.iter().flatten().map(|claim| &claim.row) {
             // What was leased in the same commit wakes nobody.
             if let Some(left) = written.open.get_mut(&(row.project.clone(), row.topic.clone())) {
@@ -574,7 +583,8 @@ impl WriterLoop {
 
 fn answer_all(members: &mut [Member], polls: Polls, error: &Error) {
     let failure = || match error {
-        Error::Connection(_) | Error::Full(_) | Error::Retry(_) | Error::Conflict { .. } => {
+        Error::Full(_) => Failure::Full,
+        Error::Connection(_) | Error::Retry(_) | Error::Conflict { .. } => {
             Failure::Unavailable(error.to_string())
         }
         Error::Corrupt { .. } | Error::Database(_) | Error::Setup(_) => Failure::Internal,

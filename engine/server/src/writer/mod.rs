@@ -12,6 +12,7 @@ mod lanes;
 mod made;
 mod rows;
 mod trees;
+mod writes;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ pub use faults::{Faults, Lost, Moment};
 pub use fetch::{Claimed, FetchJob, FetchRequest};
 pub use lanes::Lane;
 pub use trees::{Payload, read_payloads, task_of};
+pub use writes::{Failing, Why, Writes};
 
 /// Why a job got no answer of its own.
 #[derive(Debug, thiserror::Error)]
@@ -47,9 +49,12 @@ pub enum Failure {
     /// 429: the lane is full.
     #[error("the engine is busy")]
     Busy,
-    /// 503: the database is away or full.
+    /// 503: the database is away.
     #[error("the database is not available: {0}")]
     Unavailable(String),
+    /// 503: the database has no room. Nothing was written (B17).
+    #[error("the database is full")]
+    Full,
     /// 500, with the chain in the log.
     #[error("internal error")]
     Internal,
@@ -105,6 +110,7 @@ pub struct Shared {
     pub definitions: DefinitionCache,
     pub schemas: legation_language::types::JsonSchemas,
     pub wake: Wake,
+    pub writes: Writes,
     pub max_depth: u32,
     pub budget: u32,
     pub faults: Option<Arc<dyn Faults>>,

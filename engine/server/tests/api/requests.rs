@@ -284,6 +284,46 @@ async fn health_needs_no_key_and_metrics_do() {
     assert_eq!(app.get("dev", "/metrics").await.status, 200);
 }
 
+/// B17: a full database is named, to who writes and to who watches, until a write succeeds again.
+#[tokio::test]
+async fn b17_a_full_database_is_said_to_be_full() {
+    if database() == Dialect::Postgres {
+        return;
+    }
+    let app = TestApp::new().await;
+    app.deploy(&[("pay.process.yaml", PAY)]).await;
+    app.app.db().limit_pages(0).await.expect("a limit");
+    let body = json!({ "process": "pay", "variables": { "amount": 1, "note": "x".repeat(20_000) } });
+    let mut answer = app.post("dev", "/v1/instances", body.clone()).await;
+    for _ in 0..200 {
+        if answer.status != 201 {
+            break;
+        }
+        answer = app.post("dev", "/v1/instances", body.clone()).await;
+    }
+    let refusal = answer.refused(503, "UNAVAILABLE");
+    assert_eq!(refusal["detail"], "the database is full, so nothing was written");
+    let health = app.get("nobody", "/health").await;
+    assert_eq!(
+        (health.status, &health.body["status"], &health.body["detail"]),
+        (
+            503,
+            &json!("DOWN"),
+            &json!("writes fail since 2026-11-30T06:00:00.000Z: the database is full")
+        )
+    );
+    assert_eq!(app.get("nobody", "/health/live").await.status, 200);
+    // Nobody who is kept away could show that there is room again.
+    app.advance(60_000);
+    let health = app.get("nobody", "/health").await.ok();
+    let told = health["detail"].as_str().unwrap_or_default();
+    assert!(told.contains("none was tried since"), "{health}");
+    app.app.db().limit_pages(10_000).await.expect("a limit");
+    app.post("dev", "/v1/instances", body).await.ok();
+    let health = app.get("nobody", "/health").await.ok();
+    assert_eq!((&health["status"], health.get("detail")), (&json!("UP"), None));
+}
+
 #[test]
 fn a_busy_and_an_absent_engine_say_when_to_come_back() {
     for (failure, status) in [

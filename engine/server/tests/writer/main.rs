@@ -10,7 +10,7 @@ mod support;
 use std::sync::Arc;
 
 use legation_kernel::commands::{Answer, Command};
-use legation_server::writer::{Failure, Faults, Lost, Moment};
+use legation_server::writer::{Failure, Faults, Lost, Moment, Why};
 use legation_store::testing::TestDb;
 use legation_store::{Dialect, external_tasks, for_each_db, history, instances};
 use support::{Engine, text};
@@ -288,9 +288,12 @@ async fn a_full_disk_refuses_and_loses_nothing() {
             break;
         }
     }
-    assert!(matches!(refused, Some(Failure::Unavailable(_))), "{refused:?}");
+    assert!(matches!(refused, Some(Failure::Full)), "{refused:?}");
+    let failing = engine.app.shared().writes.failing();
+    assert_eq!(failing.map(|failing| failing.why), Some(Why::Full));
     engine.app.db().limit_pages(10_000).await.unwrap();
     engine.start("order", &[("title", text("book"))]).await.unwrap();
+    assert_eq!(engine.app.shared().writes.failing(), None);
     assert_eq!(engine.status(&id).await, "RUNNING");
 }
 
