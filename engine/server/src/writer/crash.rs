@@ -1,5 +1,6 @@
 //! Crash points of debug builds (B15): a test writes the name of a moment into the file that `LEGATION_CRASH_FILE`
-//! names, and the engine kills itself the next time it comes there. Release builds have none of it.
+//! names, and the engine kills itself the next time it comes there; `writer-panics` ends only the writer. Release
+//! builds have none of it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +28,10 @@ struct CrashPoints {
 impl Faults for CrashPoints {
     fn at(&self, moment: Moment) -> BoxFuture<'_, Result<(), Lost>> {
         let wanted = std::fs::read_to_string(&self.file).unwrap_or_default();
+        if wanted.trim() == "writer-panics" {
+            let _ = std::fs::remove_file(&self.file);
+            std::panic::panic_any("a test wants the writer to panic");
+        }
         let here = match moment {
             Moment::BeforeCommit => wanted.trim() == "before-commit",
             Moment::AfterCommit { mail: 0 } => wanted.trim() == "after-commit",

@@ -52,6 +52,61 @@ fn dev_says_which_topic_has_work_and_no_worker_and_the_line_it_shows_takes_it() 
     engine.stop();
 }
 
+/// An engine without its writer is none: both commands that run one end, with an error.
+#[test]
+fn dev_and_serve_end_with_an_error_when_the_writer_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    ok(here, &["init", "empty", "p"]);
+    let (project, crash) = (here.join("p"), here.join("crash"));
+    let dev = ["dev", ".", "--port", "0", "--no-agent"];
+    let serve = [
+        "serve",
+        "--database",
+        "sqlite:.legation/legation.db",
+        "--listen",
+        "127.0.0.1:0",
+        "--master-key-file",
+        ".legation/master.key",
+    ];
+    for (arguments, ready) in [
+        (&dev[..], "deployed hello version 1"),
+        (&serve[..], "legation serves"),
+    ] {
+        let mut command = legation(&project);
+        command.args(arguments).env("LEGATION_CRASH_FILE", &crash);
+        let mut engine = Engine::start(command);
+        let line = engine.says(ready);
+        std::fs::write(&crash, "writer-panics").unwrap();
+        let mut run = legation(&project);
+        run.args(["run", "hello", "--var", "name=Ada", "--no-wait"]);
+        if arguments == serve {
+            let line: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let url = format!("http://{}", line["fields"]["address"].as_str().unwrap());
+            run.args(["--url", &url]);
+            run.env(
+                "LEGATION_KEY",
+                std::fs::read_to_string(project.join(".legation/dev.key"))
+                    .unwrap()
+                    .trim(),
+            );
+        }
+        let run = run.output().unwrap();
+        assert!(!run.status.success(), "{}", out(&run));
+        assert!(
+            !crash.exists(),
+            "the writer never came to a commit: {}",
+            err(&run)
+        );
+        engine.says("the engine's writer ended by itself");
+        assert_eq!(engine.ends(), Some(1), "{arguments:?}");
+        assert!(
+            !project.join(".legation/url").exists(),
+            "it says where nothing listens"
+        );
+    }
+}
+
 /// An agent worker that says who it is, and leaves a program behind when it ends.
 const FAKE_AGENT: &str = "#!/bin/sh
 sleep 1000 &

@@ -134,6 +134,13 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// Waits until it has ended by itself; its exit code.
+    pub fn ends(&mut self) -> Option<i32> {
+        until("the engine to end by itself", || self.child.try_wait().unwrap()).code()
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         let _ = self.child.kill();

@@ -15,6 +15,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use super::client::{Client, DATA_FOLDER, URL_FILE};
 use super::print::Ink;
@@ -99,18 +100,32 @@ pub async fn run(arguments: Arguments) -> anyhow::Result<()> {
     app.spawn(http::serve(app.clone(), listener, settings));
     std::fs::write(&url_file, &url).with_context(|| format!("{} cannot be written", url_file.display()))?;
 
-    let beside = beside(&project, &worker_key, arguments.no_agent).await;
+    let beside = beside(&project, &worker_key, arguments.no_agent, app.stopping()).await;
+    let failed = app.stopping().is_cancelled();
     let _ = std::fs::remove_file(&url_file);
     serve::stop(&app, GRACE).await?;
     tell!("stopped");
+    anyhow::ensure!(
+        !failed,
+        "the engine's writer ended by itself; the lines above tell why"
+    );
     beside
 }
 
-/// Deploying, the agent worker and warnings, until a signal comes. The agent worker is gone when this returns.
-async fn beside(project: &Project, worker_key: &str, no_agent: bool) -> anyhow::Result<()> {
-    let stop = tokio_util::sync::CancellationToken::new();
+/// Deploying, the agent worker and warnings, until a signal comes or the engine ends by itself. The agent worker is
+/// gone when this returns.
+async fn beside(
+    project: &Project,
+    worker_key: &str,
+    no_agent: bool,
+    ended: &CancellationToken,
+) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
     let signal = async {
-        let signal = serve::stopped().await;
+        let signal = tokio::select! {
+            signal = serve::stopped() => signal,
+            () = ended.cancelled() => Ok(()),
+        };
         tell!("\nstopping");
         stop.cancel();
         signal
