@@ -227,6 +227,26 @@ async fn explain_follows_a_delegation() {
     );
 }
 
+/// Core §3: what is to be done is news at a park, no refusal.
+#[tokio::test]
+async fn a_park_with_a_granted_step_leaves_the_lease() {
+    let (app, lease) = leased().await;
+    let arguments = json!({ "id": "C-1001" });
+    let calls = json!([{ "tool": "crm__get_customer", "arguments": arguments }]);
+    turn(&app, &lease, 1, calls).await;
+    let call = json!({ "attempt": 1, "steps": [{ "sequence": 2, "kind": "TOOL", "state": "STARTED",
+        "toolRef": "crm/get_customer", "call": { "step": 1, "index": 0 }, "request": { "arguments": arguments } }] });
+    app.work("agent", &lease, "steps", call).await.ok();
+    let answer = app.work("agent", &lease, "park", json!({})).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let answer = answer.ok();
+    assert_eq!(answer["task"]["state"], "LOCKED");
+    assert_eq!(answer["steps"][1]["state"], "STARTED");
+    app.work("agent", &lease, "heartbeat", json!({ "lockDuration": 1_000 }))
+        .await
+        .ok();
+}
+
 #[tokio::test]
 async fn a_park_with_nothing_to_wait_for_leaves_the_lease() {
     let (app, lease) = leased().await;
