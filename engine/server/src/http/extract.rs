@@ -63,7 +63,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
         let text = json_text(request, MAX_BODY).await?;
-        checked(&text)?;
+        object(&text)?;
         parse(&text).map(Self)
     }
 }
@@ -73,7 +73,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Hashed<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self> {
         let text = json_text(request, MAX_BODY).await?;
-        let value = checked(&text)?;
+        let value = object(&text)?;
         Ok(Self {
             body: parse(&text)?,
             hash: canonical::digest(&value),
@@ -96,7 +96,7 @@ impl<S: Send + Sync> FromRequest<S> for Documents {
             return Err(unsupported(&["application/json", FORM]));
         }
         let text = utf8(read(request, MAX_DOCUMENTS).await?)?;
-        checked(&text)?;
+        object(&text)?;
         parse(&text).map(Self)
     }
 }
@@ -250,6 +250,21 @@ fn checked(text: &str) -> Result<Value> {
         return Err(nul());
     }
     Ok(value)
+}
+
+/// A whole body. That it is an object is checked here: serde would take a list as the fields one after the other.
+fn object(text: &str) -> Result<Value> {
+    let value = checked(text)?;
+    let found = match &value {
+        Value::Map(_) => return Ok(value),
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::List(_) => "a list",
+    };
+    let detail = format!("the body is {found}, expected a JSON object");
+    Err(Error::invalid(detail).hint("send an object with the fields that API.md has for this path"))
 }
 
 fn json_error(error: &legation_language::value::JsonError) -> Error {

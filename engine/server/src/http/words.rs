@@ -22,6 +22,7 @@ pub fn pointer(path: &Path) -> String {
 pub fn refuse_field(pointer: &str, cause: &str) -> Error {
     // The position in the text adds nothing to the pointer.
     let cause = cause.split(" at line ").next().unwrap_or(cause);
+    let cause = &plain(cause);
     let at = if pointer.is_empty() {
         String::new()
     } else {
@@ -53,6 +54,40 @@ pub fn refuse_field(pointer: &str, cause: &str) -> Error {
     } else {
         refusal.argument(last(pointer))
     }
+}
+
+/// The same without Rust's types, which mean nothing to who sent the request: `expected struct StartRequest` is
+/// `expected an object`.
+fn plain(cause: &str) -> String {
+    if cause.contains("did not match any variant of") {
+        return "this value has none of the shapes that the field takes".to_owned();
+    }
+    let Some((found, expected)) = cause.split_once(", expected ") else {
+        return cause.to_owned();
+    };
+    let of_type = |start: &str| expected.starts_with(start);
+    let expected = match expected {
+        "a sequence" => "a list",
+        "a map" => "an object",
+        "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number that is not negative and not too large",
+        "i8" | "i16" | "i32" | "i64" | "isize" => "a whole number that is not too large",
+        "f32" | "f64" => "a number",
+        _ if of_type("struct ") || of_type("internally tagged") || of_type("adjacently tagged") => {
+            "an object"
+        }
+        _ if of_type("enum ") => "one of the words that the field takes",
+        _ => expected,
+    };
+    let found = match found.split_once(": ") {
+        Some((what, "sequence")) => format!("{what}: list"),
+        Some((what, "map")) => format!("{what}: object"),
+        // A struct may be read from a list.
+        None if found.starts_with("invalid length") && expected == "an object" => {
+            "invalid type: list".to_owned()
+        }
+        _ => found.replace("floating point", "number"),
+    };
+    format!("{found}, expected {expected}")
 }
 
 fn last(pointer: &str) -> String {

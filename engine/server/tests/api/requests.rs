@@ -12,6 +12,7 @@ use legation_server::writer::Failure;
 use legation_store::Dialect;
 use serde_json::json;
 
+use crate::journal::leased;
 use crate::support::{PAY, TestApp, database};
 
 #[tokio::test]
@@ -37,6 +38,53 @@ async fn b7_wrong_types_are_refused_with_the_place() {
             .is_some_and(|detail| detail.ends_with("at /topics/1")),
         "{refusal}"
     );
+}
+
+/// What was expected is said in words of JSON, never in types of Rust.
+#[tokio::test]
+async fn b7_what_was_expected_is_said_in_words() {
+    let app = TestApp::new().await;
+    for (body, detail) in [
+        ("[]", "the body is a list, expected a JSON object"),
+        ("[\"pay\", null]", "the body is a list, expected a JSON object"),
+        ("null", "the body is null, expected a JSON object"),
+        ("7", "the body is a number, expected a JSON object"),
+        ("\"pay\"", "the body is a string, expected a JSON object"),
+        (
+            "{\"process\":[]}",
+            "invalid type: list, expected a string at /process",
+        ),
+        (
+            "{\"process\":\"pay\",\"version\":-1}",
+            "invalid value: integer `-1`, expected a whole number that is not negative and not too large at /version",
+        ),
+        (
+            "{\"process\":\"pay\",\"version\":1.5}",
+            "invalid type: number `1.5`, expected a whole number that is not negative and not too large at /version",
+        ),
+        (
+            "{\"process\":\"pay\",\"labels\":[]}",
+            "invalid type: list, expected an object at /labels",
+        ),
+    ] {
+        let refusal = app.post_text("dev", "/v1/instances", body).await;
+        let refusal = refusal.refused(400, "INVALID_REQUEST");
+        assert_eq!(refusal["detail"], detail, "{body}");
+        assert!(refusal["hint"].is_string(), "{refusal}");
+    }
+    let (app, lease) = leased().await;
+    for (steps, detail) in [
+        (json!([[]]), "invalid type: list, expected an object at /steps/0"),
+        (
+            json!([7]),
+            "invalid type: integer `7`, expected an object at /steps/0",
+        ),
+        (json!({}), "invalid type: object, expected a list at /steps"),
+    ] {
+        let body = json!({ "attempt": 1, "steps": steps });
+        let refusal = app.work("agent", &lease, "steps", body).await;
+        assert_eq!(refusal.refused(400, "INVALID_REQUEST")["detail"], detail);
+    }
 }
 
 #[tokio::test]
