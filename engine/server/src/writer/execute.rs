@@ -2,8 +2,11 @@
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use legation_kernel::commands::{self, Answer};
+use legation_kernel::commands::{self, Answer, Command};
+use legation_kernel::ids::{InstanceId, local_of, owner_of};
+use legation_kernel::instance::{Event, Instance, Token, TokenState, Wait};
 use legation_kernel::rejection::{Rejection, Stop};
 use legation_kernel::work::{Changes, Env, Work};
 use legation_store::{Dialect, Result, Tx};
@@ -22,8 +25,11 @@ const MANY_LOADS: usize = 8;
 /// Instances that end in one commit when a tree is cancelled (core §1).
 const ENDS: u32 = 200;
 
-/// Deciding longer than this raises an alarm naming the command (core §2, "CEL and schema cost").
+/// Deciding longer than this raises an alarm naming process and node (core §2, "CEL and schema cost").
 const SLOW_MS: u128 = 50;
+
+/// Nodes that such an alarm names.
+const MOST_PLACES: usize = 20;
 
 /// The answer of a command and what it changes.
 pub(super) struct Attempted {
@@ -120,10 +126,81 @@ fn decide(
         commands::execute(&mut work, &job.command).map(|answer| (answer, work.finish()))
     }));
     loaded.tree.payloads = payloads;
-    if started.elapsed().as_millis() > SLOW_MS {
-        warn!(root = %loaded.root.id, ms = started.elapsed().as_millis() as u64, "deciding a command took long");
+    let ms = started.elapsed().as_millis();
+    if ms > SLOW_MS {
+        let changes = decided.as_ref().ok().and_then(|decided| decided.as_ref().ok());
+        let places = places(loaded, job, changes.map(|(_, changes)| changes));
+        let (process, node) = places.first().cloned().unwrap_or_default();
+        let places: Vec<String> = places
+            .iter()
+            .map(|(process, node)| format!("{process}/{node}"))
+            .collect();
+        warn!(root = %loaded.root.id, ms = ms as u64, process, node, through = places.join(" "),
+            "deciding a command took long");
     }
     decided
+}
+
+/// The nodes that a command worked on, each with its process: where it began first, then where tokens came.
+fn places(loaded: &Loaded, job: &CommandJob, changes: Option<&Changes>) -> Vec<(String, String)> {
+    let mut places = Vec::new();
+    let mut add = |process: &str, node: &str| {
+        let place = (process.to_owned(), node.to_owned());
+        if places.len() < MOST_PLACES && !places.contains(&place) {
+            places.push(place);
+        }
+    };
+    if let Some((instance, node)) = began(loaded, &job.command) {
+        add(&instance.process, node);
+    }
+    for touched in changes
+        .map(|changes| changes.instances.as_slice())
+        .unwrap_or_default()
+    {
+        for event in &touched.events {
+            if let Event::TokenCreated { node, .. } | Event::TokenMoved { node, .. } = event {
+                add(&touched.instance.process, node);
+            }
+        }
+    }
+    if let (true, Command::Start(start)) = (places.is_empty(), &job.command) {
+        places.push((start.process.clone(), String::new()));
+    }
+    places
+}
+
+/// The instance and node where a command begins; None when it names no node.
+fn began<'a>(loaded: &'a Loaded, command: &Command) -> Option<(&'a Instance, &'a str)> {
+    let instance = |id: &InstanceId| loaded.tree.instances.get(id).map(Arc::as_ref);
+    if let Some(id) = command.task() {
+        let task = &loaded.tree.tasks.get(id)?.task;
+        return Some((instance(&id.instance())?, &task.node));
+    }
+    let (instance, local) = match command {
+        Command::CompleteHuman { human: item, .. } | Command::FireTimer { timer: item } => {
+            (instance(&owner_of(item)?)?, local_of(item)?)
+        }
+        Command::ChildDone { child } => {
+            let parent = instance(child)?.parent.as_ref()?;
+            return Some((instance(&parent.instance)?, &parent.node));
+        }
+        other => (instance(&other.instance()?)?, 0),
+    };
+    let waits = |token: &&Token| match token.state {
+        TokenState::Waiting(Wait::Human { human: waited } | Wait::Timer { timer: waited })
+            if waited == local =>
+        {
+            true
+        }
+        _ => token.timeout == Some(local) || token.alarm == Some(local),
+    };
+    // Without an item of its own a command is about all that stands there.
+    let token = instance
+        .tokens
+        .values()
+        .find(waits)
+        .or(instance.tokens.values().next())?;
+    Some((instance, &token.node))
 }
 
 /// Times within an instance never go back (core §2, "Time").

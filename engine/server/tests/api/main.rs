@@ -15,6 +15,7 @@ mod operators;
 mod people;
 mod processes;
 mod requests;
+mod slow;
 mod standing;
 mod studio;
 mod support;
