@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { cases, launch, until, world } from './browser.mjs';
+import { chosenByKey, manyTasks } from './story-inbox.mjs';
 import { followed, incidents, manyEvents, onAPhone, unmoved, watchShifts, withoutFeed } from './story-live.mjs';
 import { everyScreen, everyState } from './story-screens.mjs';
 
@@ -110,6 +111,8 @@ try {
   await page.keyboard.press('k');
   await page.waitForURL(topmost);
   done('j and k walk through the inbox');
+  await manyTasks(all);
+  await chosenByKey(all);
 
   await go(`/inbox?task=${(await engine.call('approver', 'GET', `/v1/tasks?instanceId=${asks.id}`)).tasks[0].id}`);
   await see('Start large_payout?');

@@ -1,6 +1,7 @@
 // What waits for the caller: one list, one thing to look at, and the keyboard.
 import { useInfiniteQuery } from '@tanstack/react-query';
 import { Link, useNavigate } from '@tanstack/react-router';
+import { useVirtualizer } from '@tanstack/react-virtual';
 import { useEffect, useMemo, useRef, useState } from 'react';
 import { MOST_LIVE_PAGES } from '../api/feed';
 import * as queries from '../api/queries';
@@ -51,8 +52,7 @@ export function InboxScreen() {
 
   const keys = useRef<(key: string) => boolean>(() => false);
   keys.current = (key) => {
-    if ((key === 'j' || key === 'ArrowDown') && index === tasks.length - 1 && list.hasNextPage) void list.fetchNextPage();
-    else if (key === 'j' || key === 'ArrowDown') open(tasks[Math.min(tasks.length - 1, index + 1)]?.id);
+    if (key === 'j' || key === 'ArrowDown') open(tasks[Math.min(tasks.length - 1, index + 1)]?.id);
     else if (key === 'k' || key === 'ArrowUp') open(tasks[Math.max(0, index - 1)]?.id);
     else if (key === 'x' && tasks[index] && isDecidable(tasks[index])) toggle(tasks[index].id);
     else if (key === 'Escape' && isSeveral) leave();
@@ -106,7 +106,7 @@ export function InboxScreen() {
               <div className="row choose">
                 {decidable.length > 0 && (
                   <label className="choice">
-                    <input type="checkbox" checked={several.length === decidable.length} ref={(box) => { if (box) box.indeterminate = several.length > 0 && several.length < decidable.length; }} onChange={(event) => setChosen(new Set(event.target.checked ? decidable.map((one) => one.id) : []))} /> {several.length === 0 ? 'choose all approvals' : `${several.length} of ${decidable.length} approvals`}
+                    <input type="checkbox" checked={several.length === decidable.length} ref={(box) => { if (box) box.indeterminate = several.length > 0 && several.length < decidable.length; }} onChange={(event) => setChosen(new Set(event.target.checked ? decidable.map((one) => one.id) : []))} /> {several.length === 0 ? `choose ${list.hasNextPage ? `the ${decidable.length} approvals read so far` : 'all approvals'}` : `${several.length} of ${decidable.length} approvals`}
                   </label>
                 )}
                 <span className="spring" />
@@ -122,21 +122,10 @@ export function InboxScreen() {
                 )}
               </div>
             )}
-            <ul className="tasks">
-              {tasks.map((one) => (
-                <Item key={one.id} task={one} isSelected={one.id === selected} isChosen={chosen.has(one.id)} choose={isDecidable(one) ? () => toggle(one.id) : undefined} />
-              ))}
-            </ul>
+            <Tasks key={state} tasks={tasks} selected={selected} chosen={chosen} toggle={toggle} more={list.hasNextPage} busy={list.isFetchingNextPage} fetchMore={() => void list.fetchNextPage()} />
           </>
         )}
         {(list.data?.pages.length ?? 0) > MOST_LIVE_PAGES && <p className="muted center">This far down the list stands still; load the page again for the newest.</p>}
-        {list.hasNextPage && (
-          <p className="center">
-            <button type="button" onClick={() => void list.fetchNextPage()} disabled={list.isFetchingNextPage}>
-              Show more
-            </button>
-          </p>
-        )}
         {tasks.length > 0 && (
           <p className="keys muted small">
             <kbd>j</kbd> <kbd>k</kbd> move · <kbd>a</kbd> approve · <kbd>r</kbd> reject · <kbd>Enter</kbd> confirm{decidable.length > 0 && <> · <kbd>x</kbd> choose</>}
@@ -181,16 +170,48 @@ function Nothing({ isOpen }: { isOpen: boolean }) {
   );
 }
 
-function Item({ task, isSelected, isChosen, choose }: { task: HumanTask; isSelected: boolean; isChosen: boolean; choose?: () => void }) {
-  const item = useRef<HTMLAnchorElement>(null);
+/** An approval has a line more, for its inputs. */
+const heightOf = (task: HumanTask | undefined) => (task?.approval ? 86 : 64);
+
+/** Any number of tasks: only those in sight are in the page. */
+function Tasks({ tasks, selected, chosen, toggle, more, busy, fetchMore }: { tasks: HumanTask[]; selected?: string; chosen: ReadonlySet<string>; toggle: (id: string) => void; more: boolean; busy: boolean; fetchMore: () => void }) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const virtual = useVirtualizer({ count: tasks.length, getScrollElement: () => scroller.current, estimateSize: (index) => heightOf(tasks[index]), overscan: 8, getItemKey: (index) => tasks[index]?.id ?? index });
+  const items = virtual.getVirtualItems();
+  const last = items.at(-1)?.index ?? 0;
   useEffect(() => {
-    if (isSelected) item.current?.scrollIntoView({ block: 'nearest' });
-  }, [isSelected]);
+    if (more && !busy && last >= tasks.length - 20) fetchMore();
+  }, [last, more, busy, tasks.length, fetchMore]);
+  // What is looked at comes into sight when it changes, not whenever the list around it does.
+  const index = tasks.findIndex((one) => one.id === selected);
+  const isThere = index >= 0;
+  const at = useRef(index);
+  at.current = index;
+  useEffect(() => {
+    if (isThere) virtual.scrollToIndex(at.current, { align: 'auto' });
+  }, [selected, isThere, virtual]);
+  return (
+    <>
+      <div className="tasks" ref={scroller}>
+        <ul style={{ height: virtual.getTotalSize() }}>
+          {items.map(({ index: place, key, start, size }) => {
+            const one = tasks[place];
+            if (!one) return null;
+            return <Item key={key} task={one} place={place + 1} of={more ? -1 : tasks.length} start={start} height={size} isSelected={one.id === selected} isChosen={chosen.has(one.id)} choose={isDecidable(one) ? () => toggle(one.id) : undefined} />;
+          })}
+        </ul>
+      </div>
+      {busy && <p className="muted center">Reading on…</p>}
+    </>
+  );
+}
+
+function Item({ task, place, of, start, height, isSelected, isChosen, choose }: { task: HumanTask; place: number; of: number; start: number; height: number; isSelected: boolean; isChosen: boolean; choose?: () => void }) {
   const approval = task.approval;
   return (
-    <li className={choose ? 'with-choice' : undefined}>
+    <li className={choose ? 'with-choice' : undefined} aria-posinset={place} aria-setsize={of} style={{ height, transform: `translateY(${start}px)` }}>
       {choose && <input type="checkbox" className="item-choice" checked={isChosen} onChange={choose} aria-label={`Choose ${title(task)} of ${task.instanceKey}`} />}
-      <Link ref={item} to="/inbox" search={{ task: task.id, state: task.state === 'OPEN' ? undefined : task.state }} replace resetScroll={false} className={`task-item${isSelected ? ' chosen' : ''}`} aria-current={isSelected ? 'true' : undefined}>
+      <Link to="/inbox" search={{ task: task.id, state: task.state === 'OPEN' ? undefined : task.state }} replace resetScroll={false} className={`task-item${isSelected ? ' chosen' : ''}`} aria-current={isSelected ? 'true' : undefined}>
         <span className="row">
           <strong className="cut">{title(task)}</strong>
           <span className="spring" />
