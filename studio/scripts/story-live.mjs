@@ -103,6 +103,32 @@ export async function onAPhone({ browser, engine, complaints, done }) {
   done('an approval is read and given on a phone');
 }
 
+/** A version is laid out once: the drawing is kept by its digest, and used after a reload. */
+export async function keptDrawing({ page, engine, go, as, done }) {
+  await as('dev');
+  const { digest } = await engine.call('dev', 'GET', '/v1/processes/complaint');
+  const places = () => page.locator('.djs-shape').evaluateAll((shapes) => shapes.map((one) => `${one.dataset.elementId} ${one.getAttribute('transform')}`).join());
+  const scripts = () => page.evaluate(() => performance.getEntriesByType('resource').map((one) => one.name).filter((name) => name.endsWith('.js')));
+  await go('/settings');
+  await page.locator('.djs-shape').first().waitFor({ state: 'detached' });
+  await go('/processes/complaint');
+  await page.locator('.djs-shape').first().waitFor();
+  const first = await places();
+  const kept = JSON.parse(await page.evaluate(() => sessionStorage.getItem('legation.drawings')));
+  if (!kept.drawings.some(([one]) => one === digest)) throw new Error(`${digest} is not among what is kept`);
+  await page.evaluate(([was, now]) => sessionStorage.setItem('legation.drawings', sessionStorage.getItem('legation.drawings').replaceAll(was, now)), [digest, 'moved']);
+  await page.reload();
+  await page.locator('.djs-shape').first().waitFor();
+  const laidOut = await scripts();
+  await page.reload();
+  await page.locator('.djs-shape').first().waitFor();
+  const recalled = await scripts();
+  const second = await places();
+  if (second !== first) throw new Error(`the kept drawing is another: ${second} and not ${first}`);
+  if (laidOut.every((one) => recalled.includes(one))) throw new Error('what lays out was loaded for a kept drawing');
+  done('a version is laid out once: its drawing is kept by its digest, also over a reload');
+}
+
 /** Many events are read page by page, by an address that can be shared. */
 export async function manyEvents({ page, engine, go, as, instance, done }) {
   await as('dev');

@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { cases, launch, until, world } from './browser.mjs';
 import { chosenByKey, manyTasks } from './story-inbox.mjs';
-import { followed, incidents, manyEvents, onAPhone, unmoved, watchShifts, withoutFeed } from './story-live.mjs';
+import { followed, incidents, keptDrawing, manyEvents, onAPhone, unmoved, watchShifts, withoutFeed } from './story-live.mjs';
 import { everyScreen, everyState } from './story-screens.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -99,6 +99,7 @@ try {
   await onAPhone(all);
   await incidents(all);
   await manyEvents({ ...all, instance: small });
+  await keptDrawing(all);
 
   await as('approver');
   await go('/inbox');

@@ -38,7 +38,7 @@ interface EventBus {
 
 const INK = { defaultFillColor: 'var(--surface)', defaultStrokeColor: 'var(--ink)', defaultLabelColor: 'var(--ink)' };
 
-export default function Viewer({ xml, marks, heat, selected, onSelect, label }: { xml: string; marks?: Marks; heat?: Map<string, Heat>; selected?: string; onSelect?: (node: string | undefined) => void; label: string }) {
+export default function Viewer({ xml, digest, marks, heat, selected, onSelect, label }: { xml: string; digest?: string; marks?: Marks; heat?: Map<string, Heat>; selected?: string; onSelect?: (node: string | undefined) => void; label: string }) {
   const box = useRef<HTMLDivElement>(null);
   const viewer = useRef<NavigatedViewer | null>(null);
   const [drawn, setDrawn] = useState(0);
@@ -54,7 +54,7 @@ export default function Viewer({ xml, marks, heat, selected, onSelect, label }: 
     let isGone = false;
     let isDrawn = false;
     (made.get('eventBus') as EventBus).on('element.click', ({ element }) => select.current?.(element.type === 'bpmn:Process' ? undefined : element.id.replace(/_label$/, '')));
-    withDiagram(xml, graph)
+    withDiagram(xml, graph, digest)
       .then((text) => (isGone ? undefined : made.importXML(text)))
       .then(() => {
         if (isGone) return;
@@ -73,7 +73,7 @@ export default function Viewer({ xml, marks, heat, selected, onSelect, label }: 
       made.destroy();
       viewer.current = null;
     };
-  }, [xml, graph]);
+  }, [xml, graph, digest]);
 
   useEffect(() => {
     const made = viewer.current;

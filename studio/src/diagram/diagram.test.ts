@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { HistoryEntry } from '../api/types';
 import { picture, withDiagram } from './draw';
 import { faults } from './faults';
+import { keep, recall } from './kept';
 import { type Graph, passed, readGraph } from './graph';
 import { type Box, type Drawn, labelsOf, layout } from './layout';
 
@@ -83,13 +84,75 @@ describe('the layout', () => {
       }
     }
   });
-  it('is drawn once for a version', () => {
-    expect(withDiagram(XML, graph)).toBe(withDiagram(`${XML}`, readGraph(XML)));
-  });
   it('gives BPMN that bpmn-moddle reads without a warning', async () => {
-    const { warnings, rootElement } = await new BpmnModdle().fromXML(await withDiagram(XML, graph));
+    const { warnings, rootElement } = await new BpmnModdle().fromXML(await withDiagram(XML, graph, undefined));
     expect(warnings).toEqual([]);
     expect((rootElement as unknown as { diagrams: unknown[] }).diagrams).toHaveLength(1);
+  });
+});
+
+/** A tab's storage that refuses what is larger than its room. */
+function tab(room = Infinity): Storage & { text: string } {
+  const items = new Map<string, string>();
+  return {
+    getItem: (name: string) => items.get(name) ?? null,
+    setItem: (name: string, text: string) => {
+      if (text.length > room) throw new Error('QuotaExceededError');
+      items.set(name, text);
+    },
+    get text() {
+      return [...items.values()].join('');
+    },
+  } as unknown as Storage & { text: string };
+}
+
+describe('kept drawings', () => {
+  const graph = readGraph(XML);
+  const drawing = layout(graph);
+
+  it('are used again for the same digest, also after a reload, and by no other build', () => {
+    const storage = tab();
+    keep('d1', drawing, 'build-1', storage);
+    expect(recall('d1', graph, 'build-1', storage)).toEqual(drawing);
+    expect(recall('d2', graph, 'build-1', storage)).toBeUndefined();
+    expect(recall('d1', graph, 'build-2', storage)).toBeUndefined();
+  });
+  it('draw a version without asking anybody to lay it out', async () => {
+    const storage = tab();
+    const first = await withDiagram(XML, graph, 'd1', storage);
+    const moved = storage.text.replace(/\\"x\\":(\d+)/, (_, x: string) => `\\"x\\":${Number(x) + 7_000}`);
+    storage.setItem('legation.drawings', moved);
+    const second = await withDiagram(XML, graph, 'd1', storage);
+    expect(second).not.toBe(first);
+    expect(second).toMatch(/x="7\d\d\d/);
+    expect(await withDiagram(XML, graph, undefined, storage)).toBe(first);
+  });
+  it('lack nothing that is to be drawn', () => {
+    const storage = tab();
+    keep('d1', drawing, 'b', storage);
+    const more: Graph = { ...graph, shapes: [...graph.shapes, { ...graph.shapes[0], id: 'new' } as Graph['shapes'][number]] };
+    expect(recall('d1', more, 'b', storage)).toBeUndefined();
+  });
+  it('are no more than forty, and the longest unused goes first', () => {
+    const storage = tab();
+    for (let number = 0; number < 40; number++) keep(`d${number}`, drawing, 'b', storage);
+    expect(recall('d0', graph, 'b', storage)).toBeDefined();
+    keep('d40', drawing, 'b', storage);
+    expect(recall('d0', graph, 'b', storage)).toBeDefined();
+    expect(recall('d1', graph, 'b', storage)).toBeUndefined();
+    expect(recall('d40', graph, 'b', storage)).toBeDefined();
+  });
+  it('do without a storage, with a full one, and with one that somebody else wrote into', () => {
+    const full = tab(10);
+    keep('d1', drawing, 'b', full);
+    expect(recall('d1', graph, 'b', full)).toBeUndefined();
+    keep('d1', drawing, 'b', undefined);
+    expect(recall('d1', graph, 'b', undefined)).toBeUndefined();
+    for (const text of ['{', '7', '{"build":"b","drawings":[["d1","{"]]}', '{"build":"b","drawings":7}']) {
+      const odd = tab();
+      odd.setItem('legation.drawings', text);
+      expect(recall('d1', graph, 'b', odd)).toBeUndefined();
+    }
   });
 });
 

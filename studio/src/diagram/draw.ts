@@ -2,6 +2,7 @@
 import { autoLayout } from './auto';
 import { faults } from './faults';
 import type { Graph } from './graph';
+import { keep, recall } from './kept';
 import { type Box, type Layout, labelsOf, layout } from './layout';
 
 export interface Picture extends Layout {
@@ -19,19 +20,17 @@ export async function picture(graph: Graph): Promise<Picture> {
   return { ...layout(graph), by: 'own layout' };
 }
 
-/** Drawn versions. A version never changes, and the engine's text of it says no more and no less than its digest. */
-const drawn = new Map<string, Promise<string>>();
-const MOST_DRAWN = 40;
+/** This build's address holds a checksum of what draws. */
+const BUILD = import.meta.url;
 
-/** The same BPMN with the diagram that it lacks. */
-export function withDiagram(xml: string, graph: Graph): Promise<string> {
-  if (graph.hasDiagram) return Promise.resolve(xml);
-  const known = drawn.get(xml);
-  if (known !== undefined) return known;
-  if (drawn.size >= MOST_DRAWN) drawn.clear();
-  const made = picture(graph).then((drawing) => write(xml, graph, drawing));
-  drawn.set(xml, made);
-  return made;
+/** The same BPMN with the diagram that it lacks. Where the digest of its version is known, the drawing is kept. */
+export async function withDiagram(xml: string, graph: Graph, digest: string | undefined, storage = globalThis.sessionStorage as Storage | undefined): Promise<string> {
+  if (graph.hasDiagram) return xml;
+  const known = digest === undefined ? undefined : recall(digest, graph, BUILD, storage);
+  if (known) return write(xml, graph, known);
+  const drawing = await picture(graph);
+  if (digest !== undefined) keep(digest, drawing, BUILD, storage);
+  return write(xml, graph, drawing);
 }
 
 function write(xml: string, graph: Graph, { boxes, ways, labels }: Layout): string {
