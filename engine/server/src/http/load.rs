@@ -109,9 +109,12 @@ pub async fn task_files(conn: &mut Conn, keys: &[Key]) -> Result<Vec<TaskFile>> 
     for row in steps::list_for_tasks(conn, keys).await? {
         by_task.entry(row.task.clone()).or_default().push(row);
     }
+    let rows = external_tasks::look_many(conn, keys).await?;
+    let mut tasks: HashMap<String, ExternalTaskRow> =
+        rows.into_iter().map(|row| (row.id.clone(), row)).collect();
     let mut files = Vec::new();
     for key in keys {
-        let Some(row) = external_tasks::get(conn, &key.root, &key.id).await? else {
+        let Some(row) = tasks.remove(&key.id) else {
             continue;
         };
         let rows = by_task.remove(&key.id).unwrap_or_default();

@@ -64,6 +64,10 @@ async fn a_task_comes_back_as_it_was_written(test: &TestDb) {
     let mut many = external_tasks::get_many(&mut tx, &keys).await.unwrap();
     many.sort_by(|x, y| x.id.cmp(&y.id));
     assert_eq!(many, [full, external_task("b", "b.t1")]);
+    let mut looked = external_tasks::look_many(&mut tx, &keys).await.unwrap();
+    looked.sort_by(|x, y| x.id.cmp(&y.id));
+    assert_eq!(looked, many);
+    assert_eq!(external_tasks::look_many(&mut tx, &[]).await.unwrap(), []);
     let open = external_tasks::list_open(&mut tx, "a").await.unwrap();
     assert_eq!(open, [external_task("a", "a.t1")]);
 }
