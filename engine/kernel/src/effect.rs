@@ -115,6 +115,8 @@ pub struct Incident {
 pub enum Held {
     Mailbox(String),
     Timer(String),
+    /// The task whose lease is to be declared lost.
+    Lease(String),
 }
 
 /// A durable command to another aggregate of the tree, run right after the commit and after a crash.

@@ -10,7 +10,7 @@ use tracing::{error, info, warn};
 
 use crate::app::App;
 use crate::wake::{BEAT, Topic};
-use crate::writer::{self, FetchJob};
+use crate::writer::{self, FetchJob, Left};
 
 /// Rows of a kind that one sweep sends.
 const MOST: i64 = 500;
@@ -43,9 +43,10 @@ pub(crate) fn start(app: &App) {
 async fn due_loop(app: App) {
     let wake = &app.shared().wake;
     let mut all_at = i64::MIN;
+    let mut left = Left::default();
     loop {
         let now = app.clock().now();
-        let more = sweep(&app, now).await.unwrap_or_else(|error| {
+        let more = sweep(&app, now, &mut left).await.unwrap_or_else(|error| {
             warn!(%error, "the sweep could not read the database");
             false
         });
@@ -79,7 +80,7 @@ async fn caught_up(app: &App) {
 
 /// One look at everything that may be due; answers whether there is more. Commands whose row is gone meanwhile do
 /// nothing.
-async fn sweep(app: &App, now: i64) -> Result<bool> {
+async fn sweep(app: &App, now: i64, left: &mut Left) -> Result<bool> {
     let shared = app.shared();
     if shared.db.dialect() == Dialect::Postgres {
         // Another engine may have deployed since.
@@ -93,15 +94,6 @@ async fn sweep(app: &App, now: i64) -> Result<bool> {
     let more = [fired.len(), mail.len(), lapsed.len()]
         .iter()
         .any(|count| *count as i64 == MOST);
-    for row in &fired {
-        app.writer().send(writer::from_timer(shared, row));
-    }
-    for row in &mail {
-        app.writer().send(writer::from_mail(shared, row));
-    }
-    for row in &lapsed {
-        app.writer().send(writer::lapse(shared, row));
-    }
     let mut times = [
         timers::next_due(&mut read).await?,
         mailbox::next_due(&mut read).await?,
@@ -115,6 +107,11 @@ async fn sweep(app: &App, now: i64) -> Result<bool> {
     if let Some(first) = times.first() {
         shared.wake.at(*first, None);
     }
+    drop(read);
+    for row in &lapsed {
+        app.writer().send(writer::lapse(shared, row));
+    }
+    left.send(app, &fired, &mail).await?;
     again(app, shared.wake.take(&topics));
     Ok(more)
 }

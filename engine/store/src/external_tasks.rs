@@ -3,6 +3,8 @@
 mod claims;
 mod leases;
 
+use std::ops::RangeInclusive;
+
 use crate::Result;
 use crate::conn::{Conn, Tx};
 use crate::dialect::{Arg, Bulk, Sql, args};
@@ -297,6 +299,22 @@ pub async fn close_below(tx: &mut Tx, root: &str, instance: &str) -> Result<u64>
         .await
 }
 
+/// The `lapse_at` of a lease that is not declared lost until somebody retries what failed.
+pub const HELD_LAPSE: i64 = i64::MAX;
+
+/// Gives the command that declares a lease lost another time, if it is due within `from`. Not a change of the task's,
+/// so `revision` stays; the next write of the task sets the time anew.
+pub async fn move_lapse(tx: &mut Tx, key: &Key, from: RangeInclusive<i64>, to: i64) -> Result<u64> {
+    static MOVE: Sql = Sql::new(
+        "",
+        "UPDATE external_tasks SET lapse_at = $5
+         WHERE root = $1 AND id = $2 AND lapse_at IS NOT NULL AND lapse_at BETWEEN $3 AND $4",
+    );
+    let (first, last) = from.into_inner();
+    tx.execute(&MOVE, &args![&key.root, &key.id, first, last, to])
+        .await
+}
+
 /// Leases that are to be declared lost by now, the longest due first.
 pub async fn lapsed(conn: &mut Conn, now: i64, limit: i64) -> Result<Vec<ExternalTaskRow>> {
     static LAPSED: Sql = Sql::new(
@@ -311,9 +329,9 @@ pub async fn lapsed(conn: &mut Conn, now: i64, limit: i64) -> Result<Vec<Externa
 pub async fn next_lapse(conn: &mut Conn) -> Result<Option<i64>> {
     static NEXT: Sql = Sql::new(
         "",
-        "SELECT MIN(lapse_at) FROM external_tasks WHERE lapse_at IS NOT NULL",
+        "SELECT MIN(lapse_at) FROM external_tasks WHERE lapse_at IS NOT NULL AND lapse_at < $1",
     );
-    let row: Option<(Option<i64>,)> = conn.first(&NEXT, &[]).await?;
+    let row: Option<(Option<i64>,)> = conn.first(&NEXT, &args![HELD_LAPSE]).await?;
     Ok(row.and_then(|row| row.0))
 }
 

@@ -84,8 +84,19 @@ pub async fn take(tx: &mut Tx, keys: &[Key]) -> Result<Vec<MailboxRow>> {
     tx.bulk_fetch(&TAKE, &key_rows(keys)).await
 }
 
-/// Counts a try, in a commit of its own before the command runs, and makes it due again at `due_at` should the
-/// engine die of it. `None`: it is not there any more.
+/// Counts a try of commands that an engine finds at its start, and gives those that were there and not held. When they
+/// are due stays.
+pub async fn count_tries(tx: &mut Tx, keys: &[Key]) -> Result<Vec<MailboxRow>> {
+    static COUNT: Bulk = Bulk::new(
+        COLUMNS,
+        "WITH v(root, id) AS ({rows})
+         UPDATE mailbox SET tries = tries + 1
+         WHERE {roots} AND (root, id) IN (SELECT root, id FROM v) AND due_at IS NOT NULL RETURNING {columns}",
+    );
+    tx.bulk_fetch(&COUNT, &key_rows(keys)).await
+}
+
+/// Counts a failed try, in a commit of its own, and makes it due again at `due_at`. `None`: it is not there any more.
 pub async fn count_try(tx: &mut Tx, root: &str, id: &str, due_at: Option<i64>) -> Result<Option<i64>> {
     static COUNT: Sql = Sql::new(
         COLUMNS,

@@ -146,7 +146,7 @@ pub(super) async fn take_origins(tx: &mut Tx, members: &mut [Member]) -> Result<
         match &member.job.origin {
             Some(Origin::Mailbox(key)) => mail.push(key.clone()),
             Some(Origin::Timer(key)) => fired.push(key.clone()),
-            Some(Origin::Lapse) | None => {}
+            Some(Origin::Lapse(_)) | None => {}
         }
     }
     let mut taken: HashSet<Key> = HashSet::new();

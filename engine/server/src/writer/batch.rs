@@ -17,7 +17,7 @@ use super::fetch::{self, Claimed, FetchJob};
 use super::lanes::Lanes;
 use super::rows::{Rows, Told, Written};
 use super::trees::{self, Loaded, Trees};
-use super::{CommandJob, Failure, Job, Lost, Moment, Origin, Shared, Writer};
+use super::{CommandJob, Failure, Job, Lost, Moment, Shared, Writer};
 
 /// How long a batch is tried again while the database is away, ms.
 const PATIENCE_MS: u64 = 10_000;
@@ -32,6 +32,7 @@ pub struct WriterLoop {
     writer: Writer,
     lanes: Lanes,
     trees: Trees,
+    lapses: durable::Lapses,
     /// This writer's incarnation (core §2, "Feed").
     incarnation: String,
     batch_no: i64,
@@ -108,6 +109,7 @@ impl WriterLoop {
             writer,
             lanes: Lanes::default(),
             trees: Trees::default(),
+            lapses: durable::Lapses::default(),
             incarnation,
             batch_no: 0,
         }
@@ -276,11 +278,9 @@ impl WriterLoop {
                 batch_no,
                 now,
             };
-            if let (Some(Origin::Mailbox(key) | Origin::Timer(key)), Err(failure)) =
-                (&member.job.origin, &attempted.answer)
-            {
+            if let (Some(origin), Err(failure)) = (&member.job.origin, &attempted.answer) {
                 // Its row stays: it is tried again, and seen by somebody in the end.
-                let id = format!("{}: {failure}", key.id);
+                let id = format!("{}: {failure}", origin.key().id);
                 return Err(Broken::Refused(Error::Corrupt {
                     table: "durable command",
                     id,
@@ -489,6 +489,7 @@ impl WriterLoop {
         }
         for member in members.iter_mut().filter(|member| !member.postponed) {
             let answer = member.answer.take().unwrap_or(Err(Failure::Internal));
+            self.lapses.done(&member.job);
             if let Some(reply) = member.job.reply.take() {
                 let _ = reply.send(answer);
             }
@@ -557,8 +558,8 @@ impl WriterLoop {
 
     /// A durable command that could not be written counts a try, in a commit of its own.
     async fn count_try(&mut self, members: &[Member]) {
-        for origin in members.iter().filter_map(|member| member.job.origin.as_ref()) {
-            match durable::count_try(&self.shared, origin).await {
+        for job in members.iter().map(|member| &member.job) {
+            match durable::count_try(&self.shared, job, &mut self.lapses).await {
                 Ok(Some(failed)) => self.give_up(&failed).await,
                 Ok(None) => {}
                 Err(error) => warn!(%error, "a durable command's try could not be counted"),

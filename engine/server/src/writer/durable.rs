@@ -1,11 +1,13 @@
 //! Durable commands: what a row in the database asks the engine to do. They are sent right after the commit that
 //! wrote the row, and again after a crash, when the sweep finds the row.
 
+use std::collections::HashMap;
+
 use legation_kernel::commands::{Command, DURABLE_COMMAND_FAILED};
 use legation_kernel::effect::{Held, Mail};
 use legation_kernel::ids::{InstanceId, TaskId, local_of, owner_of, root_of};
 use legation_kernel::task::Caller;
-use legation_store::external_tasks::ExternalTaskRow;
+use legation_store::external_tasks::{self, ExternalTaskRow, HELD_LAPSE};
 use legation_store::incidents::{self, IncidentRow};
 use legation_store::mailbox::{self, MailboxRow};
 use legation_store::timers::{self, TimerRow};
@@ -16,7 +18,7 @@ use tracing::error;
 use super::{CommandJob, Origin, Shared};
 
 /// Tries of a durable command before it becomes an incident (core §2).
-const MOST_TRIES: i64 = 5;
+pub(super) const MOST_TRIES: i64 = 5;
 
 /// From one try to the next, ms.
 const AGAIN_MS: i64 = 1_000;
@@ -43,7 +45,7 @@ pub fn from_mail(shared: &Shared, row: &MailboxRow) -> CommandJob {
 }
 
 /// The instance that a mailbox row is for: of a child's end, the one that waits for it.
-fn concerned(row: &MailboxRow) -> InstanceId {
+pub(super) fn concerned(row: &MailboxRow) -> InstanceId {
     let named = row.key.split(':').next().unwrap_or(&row.key);
     let waiting = owner_of(named).filter(|_| row.kind == "CHILD_DONE");
     waiting.unwrap_or_else(|| InstanceId(named.to_owned()))
@@ -72,7 +74,7 @@ pub fn lapse(shared: &Shared, row: &ExternalTaskRow) -> CommandJob {
         Command::Lapse {
             task: TaskId(row.id.clone()),
         },
-        Some(Origin::Lapse),
+        Some(Origin::Lapse(Key::new(&row.root, &row.id))),
     )
 }
 
@@ -114,22 +116,48 @@ pub const FAILED: &str = DURABLE_COMMAND_FAILED;
 
 /// A durable command that failed once too often.
 pub(super) struct Failed {
-    project: String,
-    instance: InstanceId,
-    message: String,
-    tries: i64,
-    held: Held,
+    pub project: String,
+    pub instance: InstanceId,
+    pub message: String,
+    pub tries: i64,
+    pub held: Held,
+}
+
+/// How often declaring a lease lost failed. It has no row of its own that could count; a writer that is gone forgets it.
+#[derive(Default)]
+pub(super) struct Lapses(HashMap<Key, i64>);
+
+impl Lapses {
+    fn count(&mut self, key: &Key) -> i64 {
+        let tries = self.0.entry(key.clone()).or_default();
+        *tries += 1;
+        *tries
+    }
+
+    /// Forgets one that was carried out.
+    pub(super) fn done(&mut self, job: &CommandJob) {
+        if let Some(Origin::Lapse(key)) = &job.origin {
+            self.0.remove(key);
+        }
+    }
 }
 
 /// Counts a failed try, in a commit of its own, and makes the command due again. After the fifth it is to be given
 /// up.
-pub(super) async fn count_try(shared: &Shared, origin: &Origin) -> Result<Option<Failed>> {
+pub(super) async fn count_try(
+    shared: &Shared,
+    job: &CommandJob,
+    lapses: &mut Lapses,
+) -> Result<Option<Failed>> {
+    let Some(origin) = &job.origin else {
+        return Ok(None);
+    };
     let now = shared.clock.now();
     let mut tx = shared.db.begin_write().await?;
     let failed = match origin {
         Origin::Mailbox(key) => mail_failed(&mut tx, key, now).await?,
         Origin::Timer(key) => timer_failed(&mut tx, key, now).await?,
-        Origin::Lapse => None,
+        Origin::Lapse(key) => lapse_failed(&mut tx, key, now, lapses.count(key), &job.project).await?,
     };
     tx.commit().await?;
     Ok(failed.filter(|failed| failed.tries >= MOST_TRIES))
@@ -151,27 +179,55 @@ async fn mail_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>>
     }))
 }
 
+/// `None`: the lease is not to be declared lost any more.
+async fn lapse_failed(tx: &mut Tx, key: &Key, now: i64, tries: i64, project: &str) -> Result<Option<Failed>> {
+    if external_tasks::move_lapse(tx, key, 0..=now, now + AGAIN_MS).await? == 0 {
+        return Ok(None);
+    }
+    let task = TaskId(key.id.clone());
+    Ok(Some(Failed {
+        instance: task.instance(),
+        message: message(&format!("declaring the lease of task {} lost", key.id), tries),
+        project: project.to_owned(),
+        tries,
+        held: Held::Lease(task.0),
+    }))
+}
+
 /// A timer's row is written anew, with its tries as body.
 async fn timer_failed(tx: &mut Tx, key: &Key, now: i64) -> Result<Option<Failed>> {
     let Some(mut row) = timers::take(tx, std::slice::from_ref(key)).await?.pop() else {
         return Ok(None);
     };
-    let before: Tries = serde_json::from_str(&row.body).unwrap_or_default();
-    let tries = before.tries + 1;
-    row.body = json(&Tries { tries })?;
+    let tries = count_timer(&mut row)?;
     row.due_at = now + AGAIN_MS;
     timers::insert(tx, std::slice::from_ref(&row)).await?;
-    let what = row.node.map_or_else(
-        || "a timer".to_owned(),
-        |node| format!("the timer of node {node}"),
-    );
     Ok(Some(Failed {
+        message: message(&timer_name(&row), tries),
         project: row.project,
         instance: InstanceId(row.instance),
-        message: message(&what, tries),
         tries,
         held: Held::Timer(row.id),
     }))
+}
+
+pub(super) fn timer_name(row: &TimerRow) -> String {
+    row.node.as_ref().map_or_else(
+        || "a timer".to_owned(),
+        |node| format!("the timer of node {node}"),
+    )
+}
+
+pub(super) fn timer_tries(row: &TimerRow) -> i64 {
+    let tries: Tries = serde_json::from_str(&row.body).unwrap_or_default();
+    tries.tries
+}
+
+/// Counts a try in the row, and answers how many they are.
+pub(super) fn count_timer(row: &mut TimerRow) -> Result<i64> {
+    let tries = timer_tries(row) + 1;
+    row.body = json(&Tries { tries })?;
+    Ok(tries)
 }
 
 fn message(what: &str, tries: i64) -> String {
@@ -196,15 +252,16 @@ pub(super) fn give_up(shared: &Shared, failed: &Failed) -> CommandJob {
 
 /// Of an instance that cannot be changed itself, the incident stands alone.
 pub(super) async fn hold_alone(shared: &Shared, failed: &Failed) -> Result<()> {
-    let row = incident(failed, shared.clock.now())?;
+    let now = shared.clock.now();
+    let row = incident(failed, now)?;
     let mut tx = shared.db.begin_write().await?;
-    hold(&mut tx, &row.root, &failed.held).await?;
+    hold(&mut tx, &row.root, &failed.held, now).await?;
     incidents::insert(&mut tx, &[row]).await?;
     tx.commit().await
 }
 
 /// Holds the row of a durable command until somebody retries.
-pub(super) async fn hold(tx: &mut Tx, root: &str, held: &Held) -> Result<()> {
+pub(super) async fn hold(tx: &mut Tx, root: &str, held: &Held, now: i64) -> Result<()> {
     match held {
         Held::Mailbox(id) => {
             mailbox::reschedule(tx, &[Key::new(root, id)], None).await?;
@@ -214,14 +271,18 @@ pub(super) async fn hold(tx: &mut Tx, root: &str, held: &Held) -> Result<()> {
             rows.iter_mut().for_each(|row| row.held = true);
             timers::insert(tx, &rows).await?;
         }
+        Held::Lease(id) => {
+            // Unless the task was leased again since the try was counted.
+            external_tasks::move_lapse(tx, &Key::new(root, id), 0..=now + AGAIN_MS, HELD_LAPSE).await?;
+        }
     }
     Ok(())
 }
 
 fn incident(failed: &Failed, now: i64) -> Result<IncidentRow> {
-    let (Held::Mailbox(held) | Held::Timer(held)) = &failed.held;
+    let (Held::Mailbox(held) | Held::Timer(held) | Held::Lease(held)) = &failed.held;
     let instance = failed.instance.as_str();
-    let local = format!("{}-{}", held.replace([':', '.'], "-"), failed.tries);
+    let local = format!("{}-{}-{now}", held.replace([':', '.'], "-"), failed.tries);
     Ok(IncidentRow {
         root: root_of(instance).to_owned(),
         id: format!("{instance}.{local}"),
@@ -276,6 +337,10 @@ pub async fn run_again(shared: &Shared, mut incident: IncidentRow, by: &str) -> 
             rows.iter_mut()
                 .for_each(|row| (row.due_at, row.held) = (now, false));
             timers::insert(&mut tx, &rows).await?;
+        }
+        Held::Lease(id) => {
+            let key = Key::new(root, id);
+            external_tasks::move_lapse(&mut tx, &key, HELD_LAPSE..=HELD_LAPSE, now).await?;
         }
     }
     tx.commit().await?;

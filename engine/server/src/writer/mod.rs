@@ -9,6 +9,7 @@ mod execute;
 mod faults;
 mod fetch;
 mod lanes;
+mod left;
 mod made;
 mod rows;
 mod trees;
@@ -33,6 +34,7 @@ pub use durable::{FAILED, from_mail, from_timer, lapse, run_again};
 pub use faults::{Faults, Lost, Moment};
 pub use fetch::{Claimed, FetchJob, FetchRequest};
 pub use lanes::Lane;
+pub(crate) use left::Left;
 pub use trees::{Payload, read_payloads, task_of};
 pub use writes::{Failing, Why, Writes};
 
@@ -88,11 +90,19 @@ pub struct Idempotency {
 }
 
 /// Where a durable command stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
     Mailbox(Key),
     Timer(Key),
-    Lapse,
+    /// The task whose lease is to be declared lost.
+    Lapse(Key),
+}
+
+impl Origin {
+    fn key(&self) -> &Key {
+        let (Self::Mailbox(key) | Self::Timer(key) | Self::Lapse(key)) = self;
+        key
+    }
 }
 
 /// Anything that waits for the writer.

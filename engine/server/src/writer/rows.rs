@@ -243,7 +243,7 @@ impl Rows {
         }
         end_incidents(tx, &self.ended_incidents, told.now).await?;
         for (root, held) in &self.held {
-            hold(tx, root, held).await?;
+            hold(tx, root, held, told.now).await?;
         }
         for instance in &self.ending {
             external_tasks::close_below(tx, instance.root(), instance.as_str()).await?;

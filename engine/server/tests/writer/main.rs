@@ -5,6 +5,7 @@ mod durable;
 mod ending;
 mod engines;
 mod feed;
+mod left;
 mod support;
 
 use std::sync::Arc;

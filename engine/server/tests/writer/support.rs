@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use legation_kernel::commands::{Answer, Command, Completion, StartInstance};
 use legation_kernel::ids::{InstanceId, TaskId};
 use legation_kernel::task::Caller;
@@ -14,7 +15,7 @@ use legation_server::app::{App, Parts, Sender};
 use legation_server::chance::Chance;
 use legation_server::cipher::Master;
 use legation_server::clock::Clock;
-use legation_server::writer::{Claimed, Failure, Faults, FetchRequest};
+use legation_server::writer::{Claimed, Failure, Faults, FetchRequest, Lost, Moment};
 use legation_store::definitions::DefinitionRow;
 use legation_store::instances::{self, InstanceRow};
 use legation_store::testing::TestDb;
@@ -81,6 +82,28 @@ impl Engine {
     pub async fn restart(&mut self) {
         self.app.stop(Duration::from_secs(10)).await;
         self.app = start(&self.url, self.clock.clone(), None).await;
+    }
+
+    /// Another engine on the same database that dies, as `kill -9` does, of its first commit after so many.
+    pub async fn dies_after(&self, commits: usize) {
+        let (url, clock) = (self.url.clone(), self.clock.clone());
+        let life = tokio::task::spawn_blocking(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .expect("a runtime");
+            let deadly = Arc::new(Deadly::after(commits));
+            let died = runtime.block_on(async {
+                let app = start(&url, clock, Some(deadly.clone())).await;
+                let died = tokio::time::timeout(Duration::from_secs(20), deadly.died.notified()).await;
+                drop(app);
+                died
+            });
+            runtime.shutdown_background();
+            died
+        });
+        let died = life.await.expect("a thread");
+        assert!(died.is_ok(), "it found nothing that it dies of");
     }
 
     pub fn sender(&self) -> Sender {
@@ -181,6 +204,39 @@ impl Engine {
             }
         });
         assert!(waited.await.is_ok(), "{:?}", self.row(id).await);
+    }
+}
+
+/// Lets so many commits through; at the next one nothing goes on.
+struct Deadly {
+    left: AtomicUsize,
+    died: tokio::sync::Notify,
+}
+
+impl Deadly {
+    fn after(commits: usize) -> Self {
+        Self {
+            left: AtomicUsize::new(commits),
+            died: tokio::sync::Notify::new(),
+        }
+    }
+}
+
+impl Faults for Deadly {
+    fn at(&self, moment: Moment) -> BoxFuture<'_, Result<(), Lost>> {
+        Box::pin(async move {
+            let next = |left: usize| left.checked_sub(1);
+            if moment == Moment::BeforeCommit
+                && self
+                    .left
+                    .fetch_update(Ordering::SeqCst, Ordering::SeqCst, next)
+                    .is_err()
+            {
+                self.died.notify_one();
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        })
     }
 }
 
