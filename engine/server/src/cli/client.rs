@@ -169,8 +169,8 @@ impl Client {
         match serde_json::from_str::<Problem>(&text) {
             Ok(mut problem) => {
                 problem.hint = whose_key(&problem, self.origin.as_deref())
-                    .or(problem.hint)
-                    .or_else(|| where_listed(problem.detail.as_deref()?));
+                    .or_else(|| where_listed(problem.detail.as_deref()?))
+                    .or(problem.hint);
                 Refusal(Box::new(problem)).into()
             }
             Err(_) => anyhow::anyhow!(
