@@ -99,6 +99,7 @@ export const incidentsRoute = createRoute({
     state: one(search.state, ['OPEN', 'RESOLVED'] as const),
     kind: one(search.kind, INCIDENT_KINDS),
     instanceId: text(search.instanceId),
+    process: text(search.process),
     incident: text(search.incident),
   }),
 });

@@ -106,6 +106,7 @@ export interface IncidentFilter {
   state?: 'OPEN' | 'RESOLVED';
   kind?: (typeof INCIDENT_KINDS)[number];
   instanceId?: string;
+  process?: string;
 }
 
 export const incidents = (filter: IncidentFilter) =>

@@ -9,6 +9,7 @@ import type { Incident } from '../api/types';
 import { cameOf } from '../instance/came';
 import { IncidentCard } from '../instance/IncidentCard';
 import { incidentsRoute } from '../router';
+import { useMay } from '../session/me';
 import { List } from '../ui/List';
 import { Badge, Empty, Failed, Heading, Loading } from '../ui/parts';
 import { Time } from '../ui/time';
@@ -22,8 +23,10 @@ export function IncidentsScreen() {
   const query = useInfiniteQuery(queries.incidents(filter));
   const rows = useMemo(() => query.data?.pages.flatMap((page) => page.incidents) ?? [], [query.data]);
   const change = (part: queries.IncidentFilter) => void navigate({ search: (before) => ({ ...before, ...part, incident: undefined }), replace: true });
+  const mayRead = useMay('read');
+  const processes = useQuery({ ...queries.processes, enabled: mayRead }).data ?? [];
   const state = filter.state ?? 'OPEN';
-  const isFiltered = filter.kind !== undefined || filter.instanceId !== undefined;
+  const isFiltered = filter.kind !== undefined || filter.instanceId !== undefined || filter.process !== undefined;
   useEffect(() => {
     if (!selected) return;
     const leave = (event: KeyboardEvent) => {
@@ -35,7 +38,7 @@ export function IncidentsScreen() {
   return (
     <>
       <Heading title="Incidents">
-        <Filters key={filter.instanceId} filter={filter} change={change} />
+        <Filters key={filter.instanceId} filter={filter} change={change} processes={processes.map((one) => one.key)} />
       </Heading>
       <div className="segments counts" role="group" aria-label="State">
         {(['OPEN', 'RESOLVED'] as const).map((one) => (
@@ -121,7 +124,8 @@ function Selected({ id }: { id: string }) {
   );
 }
 
-function Filters({ filter, change }: { filter: queries.IncidentFilter; change: (part: queries.IncidentFilter) => void }) {
+function Filters({ filter, change, processes }: { filter: queries.IncidentFilter; change: (part: queries.IncidentFilter) => void; processes: string[] }) {
+  const known = filter.process && !processes.includes(filter.process) ? [filter.process, ...processes] : processes;
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const given = String(new FormData(event.currentTarget).get('instanceId') ?? '').trim() || undefined;
@@ -135,6 +139,15 @@ function Filters({ filter, change }: { filter: queries.IncidentFilter; change: (
           <option value="">any</option>
           <option value="INCIDENT">holds its instance</option>
           <option value="NOTICE">only a notice</option>
+        </select>
+      </label>
+      <label>
+        Process
+        <select value={filter.process ?? ''} onChange={(event) => change({ process: event.target.value || undefined })}>
+          <option value="">any</option>
+          {known.map((key) => (
+            <option key={key}>{key}</option>
+          ))}
         </select>
       </label>
       <label>
