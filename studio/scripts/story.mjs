@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { cases, launch, until, world } from './browser.mjs';
 import { chosenByKey, manyTasks } from './story-inbox.mjs';
 import { followed, incidents, keptDrawing, manyEvents, onAPhone, unmoved, watchShifts, withoutFeed } from './story-live.mjs';
+import { mended, settings } from './story-mend.mjs';
 import { everyScreen, everyState } from './story-screens.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
@@ -198,6 +199,8 @@ try {
   await page.getByRole('button', { name: 'Cancel the instance' }).click();
   await page.getByText('cancelled', { exact: true }).first().waitFor();
   done('an instance is cancelled with a reason');
+  await mended(all);
+  await settings(all);
 
   await go(`/instances/${small.id}?tab=variables`);
   await page.locator('.origin').first().waitFor();
