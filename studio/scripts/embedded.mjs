@@ -38,7 +38,7 @@ try {
     const policy = page.headers.get('content-security-policy') ?? '';
     for (const part of ["default-src 'none'", "script-src 'self'", "connect-src 'self'", "frame-ancestors 'none'"]) if (!policy.includes(part)) throw new Error(`${path}: ${part} is not in ${policy}`);
     if (/script-src[^;]*(unsafe|https?:|\*)/.test(policy)) throw new Error(`${path}: scripts may come from anywhere: ${policy}`);
-    same(`${path} itself`, await page.text(), readFileSync(join(dist, 'index.html'), 'utf8'));
+    if ((await page.text()) !== readFileSync(join(dist, 'index.html'), 'utf8')) throw new Error(`${bin} holds another build than ${dist}: build the engine again`);
   }
   done('every path of the app is the page, asked for every time, under a strict policy');
 
