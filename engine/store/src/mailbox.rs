@@ -74,12 +74,14 @@ pub async fn next_due(conn: &mut Conn) -> Result<Option<i64>> {
     Ok(row.and_then(|row| row.0))
 }
 
-/// Removes commands and gives those that were still there: only these are to be done. In no order.
+/// Removes commands and gives those that were still there: only these are to be done. One that was sent before it was
+/// held stays. In no order.
 pub async fn take(tx: &mut Tx, keys: &[Key]) -> Result<Vec<MailboxRow>> {
     static TAKE: Bulk = Bulk::new(
         COLUMNS,
         "WITH v(root, id) AS ({rows})
-         DELETE FROM mailbox WHERE {roots} AND (root, id) IN (SELECT root, id FROM v) RETURNING {columns}",
+         DELETE FROM mailbox WHERE {roots} AND (root, id) IN (SELECT root, id FROM v) AND due_at IS NOT NULL
+         RETURNING {columns}",
     );
     tx.bulk_fetch(&TAKE, &key_rows(keys)).await
 }

@@ -92,6 +92,17 @@ pub async fn take(tx: &mut Tx, keys: &[Key]) -> Result<Vec<TimerRow>> {
     tx.bulk_fetch(&TAKE, &key_rows(keys)).await
 }
 
+/// As [`take`], but leaves those that are held: one that was sent before it was held does not fire after all.
+pub async fn take_due(tx: &mut Tx, keys: &[Key]) -> Result<Vec<TimerRow>> {
+    static TAKE: Bulk = Bulk::new(
+        COLUMNS,
+        "WITH v(root, id) AS ({rows})
+         DELETE FROM timers WHERE {roots} AND (root, id) IN (SELECT root, id FROM v) AND NOT held
+         RETURNING {columns}",
+    );
+    tx.bulk_fetch(&TAKE, &key_rows(keys)).await
+}
+
 /// Holds an instance's timers (`true`) or lets them go on, and counts them.
 pub async fn set_held(tx: &mut Tx, root: &str, instance: &str, held: bool) -> Result<u64> {
     static HOLD: Sql = Sql::new(

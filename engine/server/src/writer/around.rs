@@ -160,7 +160,7 @@ pub(super) async fn take_origins(tx: &mut Tx, members: &mut [Member]) -> Result<
     }
     if !fired.is_empty() {
         taken.extend(
-            timers::take(tx, &fired)
+            timers::take_due(tx, &fired)
                 .await?
                 .into_iter()
                 .map(|row| Key::new(row.root, row.id)),

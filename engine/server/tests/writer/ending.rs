@@ -146,6 +146,14 @@ async fn a_large_tree_ends_in_slices(test: &TestDb) {
     ];
     let mut engine = Engine::new(test, &files).await;
     let id = engine.start("top", &[]).await.unwrap();
+    let complete = tokio::time::timeout(std::time::Duration::from_secs(20), async {
+        let mut committed = engine.app.shared().wake.committed.subscribe();
+        let mut read = engine.app.db().read().await.unwrap();
+        while instances::list_tree(&mut read, &id).await.unwrap().len() < 1 + 11 + 11 * 20 {
+            committed.changed().await.unwrap();
+        }
+    });
+    complete.await.unwrap();
     let mut leased = Vec::new();
     for _ in 0..3 {
         leased.extend(engine.fetch("pay", 50, 0).await);

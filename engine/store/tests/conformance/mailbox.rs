@@ -76,6 +76,13 @@ async fn what_is_due_is_read_in_order_and_taken_once(test: &TestDb) {
         mailbox::take(&mut tx, &keys[..1]).await.unwrap(),
         [at("a.m2", 10)]
     );
+    let held = Key::new("a", "a.m4");
+    mailbox::reschedule(&mut tx, std::slice::from_ref(&held), None)
+        .await
+        .unwrap();
+    let none = mailbox::take(&mut tx, std::slice::from_ref(&held)).await.unwrap();
+    assert_eq!(none, [], "what is held is not taken");
+    mailbox::reschedule(&mut tx, &[held], Some(40)).await.unwrap();
     let rest = mailbox::take(&mut tx, &keys).await.unwrap();
     tx.commit().await.unwrap();
     assert_eq!(rest.len(), 2, "what was taken is not taken again");
