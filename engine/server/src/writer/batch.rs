@@ -583,19 +583,12 @@ impl WriterLoop {
 }
 
 fn answer_all(members: &mut [Member], polls: Polls, error: &Error) {
-    let failure = || match error {
-        Error::Full(_) => Failure::Full,
-        Error::Connection(_) | Error::Retry(_) | Error::Conflict { .. } => {
-            Failure::Unavailable(error.to_string())
-        }
-        Error::Corrupt { .. } | Error::Database(_) | Error::Setup(_) => Failure::Internal,
-    };
     for member in members {
         if let Some(reply) = member.job.reply.take() {
-            let _ = reply.send(Err(failure()));
+            let _ = reply.send(Err(Failure::of(error)));
         }
     }
     for poll in polls.jobs {
-        let _ = poll.reply.send(Err(failure()));
+        let _ = poll.reply.send(Err(Failure::of(error)));
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use legation_kernel::commands::{Answer, Command};
 use legation_kernel::rejection::Rejection;
-use legation_store::{Db, Key};
+use legation_store::{Db, Error, Key};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::chance::Chance;
@@ -60,6 +60,19 @@ pub enum Failure {
     /// 500, with the chain in the log.
     #[error("internal error")]
     Internal,
+}
+
+impl Failure {
+    /// Of a commit that the database did not take.
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Full(_) => Self::Full,
+            Error::Connection(_) | Error::Retry(_) | Error::Conflict { .. } => {
+                Self::Unavailable(error.to_string())
+            }
+            Error::Corrupt { .. } | Error::Database(_) | Error::Setup(_) => Self::Internal,
+        }
+    }
 }
 
 /// A command with everything the writer needs to know of it.
