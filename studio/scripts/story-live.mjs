@@ -147,6 +147,7 @@ export async function manyEvents({ page, engine, go, as, instance, done }) {
   if (!page.url().includes('page=2')) throw new Error(`the page is not in ${page.url()}`);
   await pages.getByRole('button', { name: 'Oldest' }).press('Enter');
   await pages.getByText('1 to 500 of 1,203').waitFor();
+  await page.locator('table.events tbody tr').nth(499).waitFor();
   if ((await page.locator('table.events tbody tr').count()) !== 500) throw new Error('not 500 rows');
   await page.unroute('**/v1/instances/*/history*');
   await go(`/instances/${instance.id}?tab=history`);

@@ -165,6 +165,7 @@ try {
   await page.getByRole('button', { name: 'Approve these 3' }).click();
   await see('2 approvals approved.');
   await see('1 was refused');
+  await page.locator('.bulk .badge.green').nth(1).waitFor();
   if ((await page.locator('.bulk .badge.green').count()) !== 2) throw new Error('not two are shown as approved');
   await page.locator('.bulk .help.bad').waitFor();
   await page.unroute('**/v1/tasks/*/decision');
