@@ -77,8 +77,7 @@ browser:
 		echo "   no chromium; installing Debian's package"; \
 		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } || true; \
 	fi; \
-	if [ -x "$$chromium" ]; then $(call fetched,vitest) || $(NPM_CI) --prefix studio; npm run e2e --silent --prefix studio \
-		|| { echo "   failed; once more, since a browser on a busy machine may be late"; npm run e2e --silent --prefix studio; }; \
+	if [ -x "$$chromium" ]; then $(call fetched,vitest) || $(NPM_CI) --prefix studio; npm run e2e --silent --prefix studio; \
 	else echo "   SKIPPED: $$chromium is missing. Install it with: sudo apt-get install chromium, or name another in CHROMIUM"; fi
 
 npm:
