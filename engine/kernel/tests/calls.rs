@@ -3,14 +3,10 @@
 
 mod support;
 
-use legation_kernel::commands::{Command, IncidentTarget};
+use legation_kernel::commands::Command;
 use legation_kernel::instance::Status;
 use legation_language::Value;
-use support::World;
-
-fn number(text: &str) -> Value {
-    Value::parse(text).unwrap()
-}
+use support::{World, json};
 
 const CHILD: &str = "
 metadata:
@@ -37,7 +33,7 @@ flow:
 #[test]
 fn a_called_process_gives_its_outputs_back() {
     let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
-    world.start("parent", &[("amount", number("5"))]);
+    world.start("parent", &[("amount", json("5"))]);
     world.complete(
         "pay",
         &[("receipt", Value::from("r")), ("secret", Value::from("s"))],
@@ -62,30 +58,23 @@ flow:
     - { id: done, type: end }
 ";
     let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", parent)]);
-    world.start("parent", &[("amount", number("5"))]);
+    world.start("parent", &[("amount", json("5"))]);
     world.complete("pay", &[("receipt", Value::from("r"))]);
-    let incident = world.incidents.values().next().unwrap().clone();
+    let incident = world.incidents.values().next().unwrap();
     assert_eq!(incident.code, "EXPRESSION_FAILED");
-    let target = IncidentTarget {
-        id: incident.id,
-        instance: incident.instance,
-        task: incident.task,
-        attempt: incident.attempt,
-        sequence: None,
-        notice: false,
-    };
+    let target = world.target();
     let retry = Command::RetryIncident { target };
     world.run(&retry).unwrap();
     assert_eq!(world.variable("receipt"), None, "the fee is still missing");
     let again = world.incidents.values().next().unwrap().clone();
-    world.complete("other", &[("fee", number("2"))]);
+    world.complete("other", &[("fee", json("2"))]);
     let Command::RetryIncident { mut target } = retry else {
         panic!("a retry")
     };
     target.id = again.id;
     world.run(&Command::RetryIncident { target }).unwrap();
     assert_eq!(world.variable("receipt"), Some(Value::from("r")));
-    assert_eq!(world.variable("sum"), Some(number("7")));
+    assert_eq!(world.variable("sum"), Some(json("7")));
     assert_eq!(world.status(), Status::Completed);
     world.check();
 }
@@ -93,7 +82,7 @@ flow:
 #[test]
 fn a_childs_error_end_raises_its_code_at_the_call() {
     let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
-    world.start("parent", &[("amount", number("50"))]);
+    world.start("parent", &[("amount", json("50"))]);
     world.complete("pay", &[("receipt", Value::from("r"))]);
     assert_eq!(world.variable("call_error_code"), Some(Value::from("TOO_MUCH")));
     assert_eq!(world.open("sorry").len(), 1);
@@ -104,7 +93,7 @@ fn a_childs_error_end_raises_its_code_at_the_call() {
 #[test]
 fn cancelling_a_parent_cancels_its_child_with_a_reason() {
     let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
-    world.start("parent", &[("amount", number("5"))]);
+    world.start("parent", &[("amount", json("5"))]);
     let leased = world.lease("pay");
     world
         .run(&Command::Cancel {
@@ -138,7 +127,7 @@ fn cancelling_a_parent_cancels_its_child_with_a_reason() {
 #[test]
 fn an_output_that_was_never_set_fails_a_root() {
     let mut world = World::new(&[("child.process.yaml", CHILD)]);
-    world.start("child", &[("amount", number("5"))]);
+    world.start("child", &[("amount", json("5"))]);
     world.complete("pay", &[]);
     assert_eq!(world.status(), Status::Failed);
     let error = world.instance(&World::root()).error.clone().unwrap();
@@ -153,7 +142,7 @@ fn an_output_that_was_never_set_fails_a_root() {
 #[test]
 fn an_instance_lives_on_when_the_clock_goes_back() {
     let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", PARENT)]);
-    world.start("parent", &[("amount", number("5"))]);
+    world.start("parent", &[("amount", json("5"))]);
     let leased = world.lease("pay");
     world.now -= 900;
     world
@@ -260,7 +249,7 @@ fn a_called_process_that_is_not_deployed_is_an_error_that_can_be_caught() {
         let parent = PARENT.replace("TOO_MUCH", code);
         let mut world = World::new(&[("child.process.yaml", CHILD), ("parent.process.yaml", &parent)]);
         world.remove("child");
-        world.start("parent", &[("amount", number("5"))]);
+        world.start("parent", &[("amount", json("5"))]);
         assert_eq!(world.tree.instances.len(), 1);
         if caught {
             assert_eq!(

@@ -11,7 +11,7 @@ use legation_kernel::journal::{Record, StepInput, StepKind, StepState};
 use legation_kernel::rejection::{Rejection, RejectionKind};
 use legation_kernel::task::TaskState;
 use legation_language::Value;
-use support::{Leased, World};
+use support::{Leased, World, json};
 
 const REFUND: &str = "
 metadata:
@@ -84,10 +84,6 @@ fn input(
         result,
         once: false,
     }
-}
-
-fn json(text: &str) -> Value {
-    Value::parse(text).unwrap()
 }
 
 fn send(world: &mut World, leased: &Leased, steps: Vec<StepInput>) -> Result<Answer, Rejection> {

@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use legation_kernel::commands::{Answer, BusinessError, Command, IncidentTarget};
+use legation_kernel::commands::{Answer, BusinessError, Command};
 use legation_kernel::effect::{Held, Mail};
 use legation_kernel::ids::InstanceId;
 use legation_kernel::instance::{Event, Status};
@@ -38,11 +38,15 @@ fn wide(key: &str, called: &str, times: u32) -> String {
 
 /// 1 + 12 + 12 × 20 instances.
 fn large() -> World {
-    let (mid, top) = (wide("mid", "leaf", 20), wide("top", "mid", 12));
+    over_leaves("top", &wide("top", "mid", 12), 20)
+}
+
+/// A process that calls `mid`, which calls so many leaves.
+fn over_leaves(key: &str, process: &str, leaves: u32) -> World {
     World::new(&[
         ("leaf.process.yaml", LEAF),
-        ("mid.process.yaml", &mid),
-        ("top.process.yaml", &top),
+        ("mid.process.yaml", &wide("mid", "leaf", leaves)),
+        (&format!("{key}.process.yaml"), process),
     ])
 }
 
@@ -224,13 +228,7 @@ flow:
     - { id: late, type: engine-task, service: late, next: done }
     - { id: done, type: end }
 ";
-    let mid = wide("mid", "leaf", 5);
-    let files = [
-        ("leaf.process.yaml", LEAF),
-        ("mid.process.yaml", mid.as_str()),
-        ("parent.process.yaml", parent),
-    ];
-    let mut world = World::new(&files);
+    let mut world = over_leaves("parent", parent, 5);
     world.ends = 1;
     world.start("parent", &[]);
     let leaf = world.open("leaf").pop().unwrap();
@@ -278,13 +276,7 @@ flow:
     - { id: join, type: parallel, join: all }
     - { id: done, type: end }
 ";
-    let mid = wide("mid", "leaf", 5);
-    let files = [
-        ("leaf.process.yaml", LEAF),
-        ("mid.process.yaml", mid.as_str()),
-        ("parent.process.yaml", parent),
-    ];
-    let mut world = World::new(&files);
+    let mut world = over_leaves("parent", parent, 5);
     world.ends = 2;
     world.start("parent", &[]);
     let leased = world.lease("work");
@@ -310,18 +302,6 @@ flow:
     world.check();
 }
 
-fn first_incident(world: &World) -> IncidentTarget {
-    let incident = world.incidents.values().next().unwrap().clone();
-    IncidentTarget {
-        id: incident.id,
-        instance: incident.instance,
-        task: incident.task,
-        attempt: incident.attempt,
-        sequence: incident.sequence,
-        notice: false,
-    }
-}
-
 /// Core §2, I5: a durable command that failed too often is an incident of its instance, and ends with it.
 #[test]
 fn the_incident_of_a_durable_command_is_the_instances_own() {
@@ -334,7 +314,7 @@ fn the_incident_of_a_durable_command_is_the_instances_own() {
         message: "no".to_owned(),
     };
     world.run(&give_up).unwrap();
-    let target = first_incident(&world);
+    let target = world.target();
     assert_eq!(world.incidents[&target.id].held, Some(held));
     assert_eq!(world.instance(&World::root()).incidents.len(), 1);
     world
@@ -367,9 +347,7 @@ proptest! {
         from_the_middle in any::<bool>(),
         choices in prop::collection::vec(any::<u32>(), 0..40),
     ) {
-        let (mid, top) = (wide("mid", "leaf", 4), wide("top", "mid", 3));
-        let files = [("leaf.process.yaml", LEAF), ("mid.process.yaml", mid.as_str()), ("top.process.yaml", top.as_str())];
-        let mut world = World::new(&files);
+        let mut world = over_leaves("top", &wide("top", "mid", 3), 4);
         (world.ends, world.budget) = (ends, budget);
         world.start("top", &[]);
         let first = match world.tree.instances.keys().find(|id| id.as_str().matches('.').count() == 1) {

@@ -8,11 +8,7 @@ use legation_kernel::commands::{Answer, Command};
 use legation_kernel::instance::Status;
 use legation_kernel::rejection::RejectionKind;
 use legation_language::Value;
-use support::World;
-
-fn json(text: &str) -> Value {
-    Value::parse(text).unwrap()
-}
+use support::{World, json};
 
 fn process(outputs: &str) -> String {
     format!(
@@ -203,17 +199,10 @@ flow:
     let mut world = World::new(&[("p.process.yaml", &yaml)]);
     world.start("p", &[]);
     world.complete("first", &[]);
-    let incident = world.incidents.values().next().unwrap().clone();
+    let incident = world.incidents.values().next().unwrap();
     assert_eq!(incident.code, "EXPRESSION_FAILED");
+    let target = world.target();
     world.complete("second", &[("other", json("4"))]);
-    let target = legation_kernel::commands::IncidentTarget {
-        id: incident.id,
-        instance: incident.instance,
-        task: incident.task,
-        attempt: incident.attempt,
-        sequence: None,
-        notice: false,
-    };
     world.run(&Command::RetryIncident { target }).unwrap();
     assert_eq!(world.variable("sum"), Some(json("5")));
     assert_eq!(world.status(), Status::Completed);

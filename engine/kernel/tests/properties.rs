@@ -215,17 +215,10 @@ fn step(world: &mut World, choice: u32) -> bool {
 
 /// Retries whatever is held, so that every run can end.
 fn unblock(world: &mut World) -> bool {
-    let Some(incident) = world.incidents.values().next().cloned() else {
+    if world.incidents.is_empty() {
         return false;
-    };
-    let target = legation_kernel::commands::IncidentTarget {
-        id: incident.id,
-        instance: incident.instance,
-        task: incident.task,
-        attempt: incident.attempt,
-        sequence: incident.sequence,
-        notice: false,
-    };
+    }
+    let target = world.target();
     world.run(&Command::RetryIncident { target }).unwrap();
     true
 }

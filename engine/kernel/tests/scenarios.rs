@@ -8,11 +8,7 @@ use legation_kernel::instance::Status;
 use legation_kernel::rejection::RejectionKind;
 use legation_kernel::task::TaskState;
 use legation_language::Value;
-use support::World;
-
-fn number(text: &str) -> Value {
-    Value::parse(text).unwrap()
-}
+use support::{World, json};
 
 const ORDER: &str = "
 metadata:
@@ -31,7 +27,7 @@ flow:
 #[test]
 fn a_token_goes_through_tasks_and_a_gateway_to_the_end() {
     let mut world = World::new(&[("order.process.yaml", ORDER)]);
-    world.start("order", &[("amount", number("100.01"))]);
+    world.start("order", &[("amount", json("100.01"))]);
     world.complete("pay", &[("receipt", Value::from("r-1"))]);
     assert_eq!(world.variable("receipt"), Some(Value::from("r-1")));
     world.complete("big", &[]);
@@ -60,7 +56,7 @@ fn a_start_names_what_is_missing_before_what_is_mistyped() {
 #[test]
 fn a_repeated_complete_gets_the_same_answer_and_a_stale_lease_nothing() {
     let mut world = World::new(&[("order.process.yaml", ORDER)]);
-    world.start("order", &[("amount", number("1"))]);
+    world.start("order", &[("amount", json("1"))]);
     let first = world.lease("pay");
     world.now += 30_001;
     let second = world.lease("pay");
@@ -86,24 +82,22 @@ fn a_repeated_complete_gets_the_same_answer_and_a_stale_lease_nothing() {
 #[test]
 fn a_locked_input_is_not_written_and_the_lease_stands() {
     let mut world = World::new(&[("order.process.yaml", ORDER)]);
-    world.start("order", &[("amount", number("5"))]);
+    world.start("order", &[("amount", json("5"))]);
     let leased = world.lease("pay");
-    let refused = world
-        .run(&leased.complete(&[("amount", number("6"))]))
-        .unwrap_err();
+    let refused = world.run(&leased.complete(&[("amount", json("6"))])).unwrap_err();
     assert_eq!(refused.code, "VARIABLE_LOCKED");
     let refused = world
-        .run(&leased.complete(&[("no name", number("6"))]))
+        .run(&leased.complete(&[("no name", json("6"))]))
         .unwrap_err();
     assert_eq!(refused.code, "VARIABLE_NAME");
-    world.run(&leased.complete(&[("amount", number("5.0"))])).unwrap();
+    world.run(&leased.complete(&[("amount", json("5.0"))])).unwrap();
     world.check();
 }
 
 #[test]
 fn failures_back_off_then_open_an_incident_that_a_retry_ends() {
     let mut world = World::new(&[("order.process.yaml", ORDER)]);
-    world.start("order", &[("amount", number("5"))]);
+    world.start("order", &[("amount", json("5"))]);
     let leased = world.lease("pay");
     let answer = world.run(&leased.fail("card machine is down")).unwrap();
     assert!(
@@ -136,16 +130,9 @@ fn failures_back_off_then_open_an_incident_that_a_retry_ends() {
         ),
         "{answer:?}"
     );
-    let incident = world.incidents.values().next().unwrap().clone();
+    let incident = world.incidents.values().next().unwrap();
     assert_eq!(incident.code, "WORK_FAILED");
-    let target = legation_kernel::commands::IncidentTarget {
-        id: incident.id,
-        instance: incident.instance,
-        task: incident.task,
-        attempt: incident.attempt,
-        sequence: None,
-        notice: false,
-    };
+    let target = world.target();
     world
         .run(&Command::RetryIncident {
             target: target.clone(),
@@ -177,7 +164,7 @@ flow:
     let error = legation_kernel::commands::BusinessError {
         code: "NO_STOCK".to_owned(),
         message: None,
-        variables: [("left".to_owned(), number("0"))].into(),
+        variables: [("left".to_owned(), json("0"))].into(),
     };
     let command = Command::Error {
         task: leased.task.clone(),
@@ -191,7 +178,7 @@ flow:
         Some(Value::from("NO_STOCK"))
     );
     assert_eq!(world.variable("work_it_outcome"), Some(Value::from("error")));
-    assert_eq!(world.variable("left"), Some(number("0")));
+    assert_eq!(world.variable("left"), Some(json("0")));
     world.complete("sorry", &[]);
     assert_eq!(world.status(), Status::Completed);
     world.check();
@@ -261,9 +248,9 @@ flow:
     - { id: done, type: end }
 ";
     let mut world = World::new(&[("p.process.yaml", yaml)]);
-    world.start("p", &[("amount", number("0.3"))]);
+    world.start("p", &[("amount", json("0.3"))]);
     assert_eq!(world.variable("level"), Some(Value::from("low")));
-    assert_eq!(world.variable("fee"), Some(number("0.03")), "decimals are exact");
+    assert_eq!(world.variable("fee"), Some(json("0.03")), "decimals are exact");
     assert_eq!(world.status(), Status::Running);
     world.pass(1_000);
     assert_eq!(world.status(), Status::Completed);
@@ -434,10 +421,10 @@ flow:
 ";
     let mut world = World::new(&[("p.process.yaml", yaml)]);
     world.start("p", &[]);
-    world.complete("t", &[("limit", number("100"))]);
+    world.complete("t", &[("limit", json("100"))]);
     for _ in ["ask", "bare", "mapped"] {
         let human = world.humans.keys().next().unwrap().clone();
-        let submitted = [("name", Value::from("Ada")), ("limit", number("1000000"))];
+        let submitted = [("name", Value::from("Ada")), ("limit", json("1000000"))];
         let complete = Command::CompleteHuman {
             human,
             person: World::person("alice", &["legal"]),
@@ -452,8 +439,8 @@ flow:
     }
     assert_eq!(world.status(), Status::Completed);
     assert_eq!(world.variable("name"), Some(Value::from("Ada")));
-    assert_eq!(world.variable("limit"), Some(number("100")));
-    assert_eq!(world.variable("extra"), Some(number("1000000")));
+    assert_eq!(world.variable("limit"), Some(json("100")));
+    assert_eq!(world.variable("extra"), Some(json("1000000")));
     world.check();
 }
 
@@ -461,7 +448,7 @@ flow:
 #[test]
 fn a_repeated_failure_is_answered_as_the_first_while_others_go_on() {
     let mut world = World::new(&[("order.process.yaml", ORDER)]);
-    world.start("order", &[("amount", number("5"))]);
+    world.start("order", &[("amount", json("5"))]);
     let first = world.lease("pay");
     let answer = world.run(&first.fail("down")).unwrap();
     world.now += 1_000;
@@ -472,15 +459,7 @@ fn a_repeated_failure_is_answered_as_the_first_while_others_go_on() {
         "leased by another"
     );
     let held = world.run(&second.fail("down again")).unwrap();
-    let incident = world.incidents.values().next().unwrap().clone();
-    let target = legation_kernel::commands::IncidentTarget {
-        id: incident.id,
-        instance: incident.instance,
-        task: incident.task,
-        attempt: incident.attempt,
-        sequence: None,
-        notice: false,
-    };
+    let target = world.target();
     world.run(&Command::RetryIncident { target }).unwrap();
     assert_eq!(
         world.run(&second.fail("down again")).unwrap(),

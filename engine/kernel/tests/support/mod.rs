@@ -5,7 +5,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
-use legation_kernel::commands::{Answer, Command, Completion, Person, StartInstance, execute};
+use legation_kernel::commands::{
+    Answer, Command, Completion, IncidentTarget, Person, StartInstance, execute,
+};
 use legation_kernel::content::Payloads;
 use legation_kernel::effect::{Effect, HumanTask, Incident, Mail};
 use legation_kernel::ids::{InstanceId, TaskId};
@@ -34,6 +36,11 @@ impl Definitions for Deployed {
             .max_by_key(|((_, version), _)| *version)
             .map(|(_, d)| d.clone())
     }
+}
+
+/// A value, as JSON says it.
+pub fn json(text: &str) -> Value {
+    Value::parse(text).expect("JSON")
 }
 
 pub struct World {
@@ -360,6 +367,19 @@ impl World {
                 .expect("loaded")
                 .clone(),
         )
+    }
+
+    /// What a retry or a resolution of the oldest open incident names.
+    pub fn target(&self) -> IncidentTarget {
+        let incident = self.incidents.values().next().expect("an open incident");
+        IncidentTarget {
+            id: incident.id.clone(),
+            instance: incident.instance.clone(),
+            task: incident.task.clone(),
+            attempt: incident.attempt,
+            sequence: incident.sequence,
+            notice: false,
+        }
     }
 
     pub fn person(id: &str, groups: &[&str]) -> Person {
