@@ -11,7 +11,7 @@ import { IncidentCard } from '../instance/IncidentCard';
 import { incidentsRoute } from '../router';
 import { useMay } from '../session/me';
 import { List } from '../ui/List';
-import { Badge, Empty, Failed, Heading, Loading } from '../ui/parts';
+import { Badge, Empty, Failed, Heading, Loading, ProcessFilter } from '../ui/parts';
 import { Time } from '../ui/time';
 
 const COLUMNS = [{ name: 'What' }, { name: 'Where', isWide: true }, { name: 'Kind' }, { name: 'Message', isWide: true }, { name: 'Since' }];
@@ -125,7 +125,6 @@ function Selected({ id }: { id: string }) {
 }
 
 function Filters({ filter, change, processes }: { filter: queries.IncidentFilter; change: (part: queries.IncidentFilter) => void; processes: string[] }) {
-  const known = filter.process && !processes.includes(filter.process) ? [filter.process, ...processes] : processes;
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const given = String(new FormData(event.currentTarget).get('instanceId') ?? '').trim() || undefined;
@@ -141,15 +140,7 @@ function Filters({ filter, change, processes }: { filter: queries.IncidentFilter
           <option value="NOTICE">only a notice</option>
         </select>
       </label>
-      <label>
-        Process
-        <select value={filter.process ?? ''} onChange={(event) => change({ process: event.target.value || undefined })}>
-          <option value="">any</option>
-          {known.map((key) => (
-            <option key={key}>{key}</option>
-          ))}
-        </select>
-      </label>
+      <ProcessFilter value={filter.process} processes={processes} change={(process) => change({ process })} />
       <label>
         Instance
         <input name="instanceId" type="search" placeholder="its id" defaultValue={filter.instanceId ?? ''} onBlur={(event) => event.target.form?.requestSubmit()} />

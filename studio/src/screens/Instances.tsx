@@ -9,7 +9,7 @@ import type { Instance, InstanceStatus, StatusCount } from '../api/types';
 import { instancesRoute, STATUSES } from '../router';
 import { useMay } from '../session/me';
 import { List } from '../ui/List';
-import { Empty, Failed, Heading, Loading, Status } from '../ui/parts';
+import { Empty, Failed, Heading, Loading, ProcessFilter, Status } from '../ui/parts';
 import { fromLocal, Time, toLocal, Took } from '../ui/time';
 import { amount } from './counts';
 
@@ -107,7 +107,6 @@ function Filters({ filter, change, processes }: { filter: queries.InstanceFilter
     const form = new FormData(event.currentTarget);
     change({ businessKey: String(form.get('businessKey') ?? '').trim() || undefined, label: String(form.get('label') ?? '').trim() || undefined });
   };
-  const known = filter.process && !processes.includes(filter.process) ? [filter.process, ...processes] : processes;
   const isTimed = filter.startedAfter !== undefined || filter.startedBefore !== undefined;
   const since = (hours: string) => {
     if (hours === '') change({ startedAfter: undefined, startedBefore: undefined });
@@ -115,15 +114,7 @@ function Filters({ filter, change, processes }: { filter: queries.InstanceFilter
   };
   return (
     <form className="filters" role="search" onSubmit={submit}>
-      <label>
-        Process
-        <select value={filter.process ?? ''} onChange={(event) => change({ process: event.target.value || undefined })}>
-          <option value="">any</option>
-          {known.map((key) => (
-            <option key={key}>{key}</option>
-          ))}
-        </select>
-      </label>
+      <ProcessFilter value={filter.process} processes={processes} change={(process) => change({ process })} />
       <label>
         Started
         <select value={isTimed ? 'between' : ''} onChange={(event) => since(event.target.value)}>

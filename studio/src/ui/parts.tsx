@@ -263,3 +263,19 @@ export function useTitle(title: string) {
     window.dispatchEvent(new Event('screen'));
   }, [title]);
 }
+
+/** One of the deployed processes, or any; one that an address names is kept, deployed or not. */
+export function ProcessFilter({ value, processes, change }: { value: string | undefined; processes: string[]; change: (process: string | undefined) => void }) {
+  const known = value && !processes.includes(value) ? [value, ...processes] : processes;
+  return (
+    <label>
+      Process
+      <select value={value ?? ''} onChange={(event) => change(event.target.value || undefined)}>
+        <option value="">any</option>
+        {known.map((key) => (
+          <option key={key}>{key}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
