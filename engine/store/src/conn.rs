@@ -141,10 +141,7 @@ impl Conn {
         let text = sql.text(self.dialect());
         let done = match self.raw()? {
             Raw::Writing(conn) => conn.execute(text, args),
-            Raw::Sqlite(conn) => sqlx::query_with(text, sqlite_arguments(args.iter())?)
-                .execute(conn)
-                .await
-                .map(|done| done.rows_affected()),
+            Raw::Sqlite(_) => Err(reads_only()),
             Raw::Postgres(conn) => sqlx::query_with(text, postgres_arguments(args, &[])?)
                 .execute(conn)
                 .await
@@ -257,18 +254,7 @@ impl Conn {
         self.send().await?;
         let done = match self.raw()? {
             Raw::Writing(conn) => conn.bulk(sql, rows),
-            Raw::Sqlite(conn) => {
-                let mut total = 0;
-                for (chunk, part) in chunks(rows) {
-                    let arguments = sqlite_arguments(part.iter().flatten())?;
-                    let text = sql.sqlite_text(width, chunk);
-                    match sqlx::query_with(text, arguments).execute(&mut *conn).await {
-                        Ok(done) => total += done.rows_affected(),
-                        Err(error) => return self.note(Err(error)),
-                    }
-                }
-                Ok(total)
-            }
+            Raw::Sqlite(_) => Err(reads_only()),
             Raw::Postgres(conn) => {
                 let text = sql.postgres_text(width);
                 sqlx::query_with(text, postgres_arguments(&[], rows)?)
@@ -360,6 +346,11 @@ impl Conn {
 
 fn over(message: &str) -> Error {
     Error::Database(sqlx::Error::InvalidArgument(message.to_owned()))
+}
+
+/// A reader's connection was to write, which no function of this crate lets it.
+fn reads_only() -> sqlx::Error {
+    sqlx::Error::InvalidArgument("a connection that reads cannot write".to_owned())
 }
 
 /// Cuts rows into the sizes for which SQLite has a text: (index of the size, rows).
