@@ -44,7 +44,7 @@ impl Error {
             status: status.as_u16(),
             detail: Some(detail.into()),
             code: code.to_owned(),
-            hint: general_hint(code),
+            hint: problems::advice(code),
             ..Problem::default()
         }))
     }
@@ -146,23 +146,11 @@ pub fn problem_of(rejection: &Rejection) -> Problem {
         code: code.to_owned(),
         reason: rejection.reason.clone(),
         argument: rejection.argument.clone(),
-        hint: rejection.hint.clone().or_else(|| general_hint(code)),
+        hint: rejection.hint.clone().or_else(|| problems::advice(code)),
         tool_error: rejection.tool_error.then_some(true),
         problems: Vec::new(),
         errors: rejection.errors.iter().map(|text| schema_error(text)).collect(),
     }
-}
-
-/// What to do about a refusal that comes without advice of its own: what the page of its code says.
-fn general_hint(code: &str) -> Option<String> {
-    let hint = match code {
-        "LEASE_NOT_OWNED" => {
-            "send the lease id of your own fetch, with the workerId and the key of that fetch; \
-             without such a lease, fetch again and drop this work"
-        }
-        _ => return problems::advice(code),
-    };
-    Some(hint.to_owned())
 }
 
 fn status_of(kind: RejectionKind) -> StatusCode {

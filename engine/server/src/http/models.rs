@@ -29,10 +29,20 @@ pub async fn used(http: &Http, conn: &mut Conn, places: &[Place]) -> Result<Hash
     }
     let rows = steps::list_for_tasks(conn, &keys).await?;
     let steps = rows.iter().map(load::step).collect::<Result<Vec<Step>>>()?;
+    answered(http, conn, &steps, places).await
+}
+
+/// The same among steps that are at hand.
+pub async fn answered(
+    http: &Http,
+    conn: &mut Conn,
+    steps: &[Step],
+    places: &[Place],
+) -> Result<HashMap<Place, String>> {
     let turns: Vec<(&Place, Wanted)> = places
         .iter()
         .filter_map(|place| {
-            let result = turn(&steps, place)?.result.as_ref()?;
+            let result = turn(steps, place)?.result.as_ref()?;
             Some((place, Wanted::new(&place.0, result)))
         })
         .collect();

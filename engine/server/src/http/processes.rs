@@ -147,6 +147,7 @@ async fn version(
     who: Who,
     Path(version): Path<(String, String)>,
 ) -> Result<Answer<ProcessView>> {
+    who.need(Role::Read)?;
     let row = find_version(&http, &who, version).await?;
     with_source(row).map(Answer)
 }
@@ -160,6 +161,7 @@ async fn source(
     who: Who,
     Path(version): Path<(String, String)>,
 ) -> Result<Response> {
+    who.need(Role::Read)?;
     let row = find_version(&http, &who, version).await?;
     Ok((
         [(header::CONTENT_TYPE, "application/yaml; charset=utf-8")],
@@ -173,6 +175,7 @@ async fn source(
     params(("key" = String, Path), ("version" = u32, Path)),
     responses((status = 200, body = String, content_type = "application/xml")))]
 async fn bpmn(State(http): State<Http>, who: Who, Path(version): Path<(String, String)>) -> Result<Response> {
+    who.need(Role::Read)?;
     let row = find_version(&http, &who, version).await?;
     let xml = crate::bpmn::export(&DefinitionCache::parse(&row)?);
     Ok(([(header::CONTENT_TYPE, "application/xml; charset=utf-8")], xml).into_response())
@@ -251,8 +254,11 @@ pub fn problems(problems: Vec<documents::Problem>) -> Vec<DocumentProblem> {
 }
 
 /// The version that a path names.
-async fn find_version(http: &Http, who: &Who, (key, version): (String, String)) -> Result<DefinitionRow> {
-    who.need(Role::Read)?;
+pub(super) async fn find_version(
+    http: &Http,
+    who: &Who,
+    (key, version): (String, String),
+) -> Result<DefinitionRow> {
     find(http, who, &key, Some(number(&version)?)).await
 }
 

@@ -3,20 +3,19 @@
 use std::collections::{BTreeMap, HashMap};
 
 use axum::Json as Answer;
-use axum::extract::State;
+use axum::extract::{Path, State};
 use legation_kernel::dates::rfc3339;
 use legation_kernel::instance::{Event, Instance, Status};
-use legation_language::documents;
 use legation_protocol::statistics::{NodeStatistics, ProcessStatistics};
+use legation_store::Key;
 use legation_store::statistics::{self, Happened, Recent, Version};
-use legation_store::{Key, definitions};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::Http;
 use super::auth::{Role, Who};
-use super::error::{Error, Result};
-use super::load;
+use super::error::Result;
+use super::{load, processes};
 
 /// The instances whose visits are measured.
 const MEASURED: i64 = 200;
@@ -35,25 +34,16 @@ pub fn router() -> OpenApiRouter<Http> {
 async fn process_statistics(
     State(http): State<Http>,
     who: Who,
-    axum::extract::Path((key, version)): axum::extract::Path<(String, String)>,
+    Path(version): Path<(String, String)>,
 ) -> Result<Answer<ProcessStatistics>> {
     who.need(Role::Read)?;
-    let number: u32 = version
-        .parse()
-        .map_err(|_| Error::not_found("a version is a number"))?;
-    let unknown = || Error::not_found(format!("process {key} is not deployed, or not in this version"));
-    if !documents::is_process_key(&key) {
-        return Err(unknown());
-    }
+    let row = processes::find_version(&http, &who, version).await?;
     let of = Version {
         project: who.project(),
-        process: &key,
-        version: i64::from(number),
+        process: &row.key,
+        version: row.version,
     };
     let mut read = http.app().db().read().await?;
-    definitions::get(&mut read, of.project, of.process, of.version)
-        .await?
-        .ok_or_else(unknown)?;
     let newest = statistics::newest(&mut read, &of, MEASURED).await?;
     let keys: Vec<Key> = newest.iter().map(|row| Key::new(&row.root, &row.id)).collect();
     let happened = statistics::happened(&mut read, &keys).await?;
@@ -75,8 +65,8 @@ async fn process_statistics(
         nodes.entry(node).or_default().incidents += open.unsigned_abs();
     }
     Ok(Answer(ProcessStatistics {
-        process: key,
-        version: number,
+        process: row.key,
+        version: u32::try_from(row.version).unwrap_or_default(),
         instances: u32::try_from(newest.len()).unwrap_or(u32::MAX),
         since: newest
             .iter()

@@ -375,7 +375,7 @@ async fn subject(
     let target = step.tool_ref.strip_prefix("delegate:");
     let delegate = target.and_then(|process| delegates.iter().find(|delegate| delegate.process == process));
     let place = (task.0.clone(), attempt, sequence);
-    let used_model = models::used(http, read, std::slice::from_ref(&place))
+    let used_model = models::answered(http, read, &list, std::slice::from_ref(&place))
         .await?
         .remove(&place);
     Ok(Some(ApprovalSubject {

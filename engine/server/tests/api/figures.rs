@@ -168,6 +168,46 @@ async fn completed_tasks_are_counted_by_topic_and_worker() {
     );
 }
 
+/// A value was written many times over: an answer holds as much as an instance may hold at a time.
+#[tokio::test]
+async fn the_values_over_time_are_cut_at_what_one_answer_holds() {
+    let mut app = TestApp::new().await;
+    let worker = legation_protocol::keys::PrincipalKind::Worker;
+    app.key("writer", "default", worker, &[], &[], &["write"]).await;
+    let nodes: String = (0..10)
+        .map(|number| {
+            format!("    - {{ id: w{number}, type: engine-task, service: write, outputs: [text] }}\n")
+        })
+        .collect();
+    let process =
+        format!("metadata: {{ key: long }}\nflow:\n  nodes:\n{nodes}    - {{ id: done, type: end }}\n");
+    app.deploy(&[("long.process.yaml", &process)]).await;
+    let id = app.start("long", json!({})).await;
+    for number in 0..10 {
+        let lease = app.fetch("writer", "write").await.expect("a task");
+        let text = format!("{number}").repeat(1_000_000);
+        app.work(
+            "writer",
+            &lease,
+            "complete",
+            json!({ "variables": { "text": text } }),
+        )
+        .await
+        .ok();
+    }
+    let answer = app
+        .get("dev", &format!("/v1/instances/{id}/variables?history=true"))
+        .await
+        .ok();
+    assert_eq!(answer["historyCut"], json!(true));
+    let text = &answer["variables"]["text"];
+    assert_eq!(text["history"].as_array().expect("writes").len(), 8);
+    assert!(
+        text["value"].as_str().is_some_and(|text| text.starts_with('9')),
+        "as it is now"
+    );
+}
+
 #[tokio::test]
 async fn a_variable_tells_every_value_it_had_and_which_step_wrote_it() {
     let mut app = TestApp::new().await;

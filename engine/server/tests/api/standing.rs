@@ -95,9 +95,14 @@ async fn poll_across(app: &TestApp, key: Value, end: impl AsyncFnOnce(&str)) -> 
         "lockDuration": 600_000 });
     let poll = app.post(&secret, FETCH, body);
     let work = async {
-        while app.app.shared().wake.polls() == 0 {
-            tokio::task::yield_now().await;
-        }
+        let waiting = async {
+            while app.app.shared().wake.polls() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(std::time::Duration::from_secs(10), waiting)
+            .await
+            .expect("the poll waits");
         end(&id).await;
         app.start("pay", json!({ "amount": 1 })).await;
     };

@@ -80,9 +80,14 @@ async fn an_answer_that_nobody_takes_gives_its_leases_back(test: &TestDb) {
         let tasks = external_tasks::list(&mut read, &of_project()).await.unwrap();
         tasks[0].worker.clone()
     };
-    while worker().await.is_none() {
-        tokio::task::yield_now().await;
-    }
+    let leased = async {
+        while worker().await.is_none() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), leased)
+        .await
+        .expect("the task is leased");
     drop(poll);
     let again = tokio::time::timeout(std::time::Duration::from_secs(10), async {
         loop {

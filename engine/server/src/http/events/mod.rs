@@ -213,6 +213,11 @@ impl Feed {
         batches.sort_by(|a, b| (a.at, &a.writer, a.number).cmp(&(b.at, &b.writer, b.number)));
         let mut messages = Vec::new();
         for batch in batches {
+            if messages.len() >= AHEAD {
+                // What is left is read by the next look.
+                more = true;
+                break;
+            }
             let before = self.cursor.text();
             let events = self.batch(http, &mut read, &batch).await?;
             self.cursor.0.insert(batch.writer.clone(), batch.number);

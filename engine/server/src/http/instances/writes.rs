@@ -20,10 +20,13 @@ use crate::http::views;
 const PAGE: i64 = 500;
 const MOST_PAGES: usize = 20;
 
+/// Bytes of values in one answer: as many as an instance may hold at a time (core §1).
+const MOST_BYTES: u64 = 8 * 1024 * 1024;
+
 /// What was written, by variable, oldest first.
 pub struct Writes {
     pub by_name: BTreeMap<String, Vec<VariableWrite>>,
-    /// There is more history than was read.
+    /// There is more history than was read, or more in it than one answer holds.
     pub cut: bool,
 }
 
@@ -52,6 +55,17 @@ pub async fn writes(http: &Http, read: &mut Conn, row: &InstanceRow, sees_all: b
             break;
         }
     }
+    let mut bytes = 0;
+    let fitting = found.iter().take_while(|found| {
+        bytes += match &found.variable.content {
+            Content::Payload(reference) => reference.size,
+            Content::Inline(_) => 0,
+        };
+        bytes <= MOST_BYTES
+    });
+    let fitting = fitting.count();
+    cut |= fitting < found.len();
+    found.truncate(fitting);
     let open = found.iter().filter(|found| sees_all || !found.variable.sensitive);
     let wanted: Vec<Wanted> = open
         .filter_map(|found| match &found.variable.content {
