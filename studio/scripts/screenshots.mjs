@@ -59,7 +59,8 @@ try {
       console.log(`   ! ${look} ${text}`);
     };
     // A refusal that is to be seen is told by the browser too.
-    page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !/Failed to load resource/.test(message.text()) && complain(message.text()));
+    let mayFail = false;
+    page.on('console', (message) => ['error', 'warning'].includes(message.type()) && !(mayFail && /Failed to load resource/.test(message.text())) && complain(message.text()));
     page.on('pageerror', (error) => complain(error.stack));
     if (!only || only.some((one) => 'login'.includes(one))) {
       await page.goto(engine.url);
@@ -72,6 +73,7 @@ try {
     await page.waitForSelector('.who select');
     for (const [name, path, ready, as = 'dev'] of screens) {
       if (only && !only.some((one) => name.includes(one))) continue;
+      mayFail = ['not-found', 'unreachable', 'no-permission'].includes(name);
       if (as === 'worker') {
         // The last of them: the session is over with it.
         await page.evaluate((secret) => sessionStorage.setItem('legation.session', JSON.stringify({ keys: { worker: secret }, current: 'worker' })), engine.key('worker'));

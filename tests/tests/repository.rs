@@ -95,7 +95,7 @@ fn no_source_file_is_over_600_lines() {
     let mut too_long = Vec::new();
     for path in files_ending(&["rs", "ts", "tsx", "mjs"]) {
         // Types that are generated from openapi.json.
-        if shown(&path).ends_with(".d.ts") {
+        if shown(&path).ends_with("studio/src/api/schema.d.ts") {
             continue;
         }
         let lines = read(&path).lines().count();

@@ -15,7 +15,7 @@ const TOGETHER_MS = 250;
 const POLL_MS = 4_000;
 const HIDDEN_MS = 10_000;
 const COUNT_MS = 20_000;
-const LIVE = new Set(['instances', 'counts', 'instance', 'tasks', 'incidents']);
+const LIVE = new Set(['instances', 'instance', 'tasks', 'incidents']);
 /** Past this many pages a list is not refreshed under its reader. */
 export const MOST_LIVE_PAGES = 5;
 
@@ -61,7 +61,7 @@ export function note(changed: Changed, event: FeedEvent) {
 /** Whether a kept answer is stale after these changes. */
 export function concerns(key: readonly unknown[], changed: Changed): boolean {
   const [what, id] = key;
-  if (what === 'instances' || what === 'counts') return changed.instances;
+  if (what === 'instances') return changed.instances;
   if (what === 'tasks') return changed.tasks;
   if (what === 'incidents') return changed.incidents;
   if (what === 'workers') return true;

@@ -35,6 +35,8 @@ export const counts = ({ process, startedAfter, startedBefore }: InstanceFilter)
     queryKey: ['counts', process, startedAfter, startedBefore],
     queryFn: async ({ signal }) => (await get<InstanceCounts>(path('/v1/instances/counts', { process, startedAfter, startedBefore }), signal)).counts,
     placeholderData: (before) => before,
+    // Counting may walk a long index: not with every event.
+    refetchInterval: 3_000,
   });
 
 export const instance = (id: string) =>
@@ -62,8 +64,13 @@ export const history = (id: string) =>
 export const journal = (id: string) =>
   queryOptions({ queryKey: ['instance', id, 'journal'], queryFn: ({ signal }) => get<InstanceJournal>(`/v1/instances/${enc(id)}/journal`, signal) });
 
-export const variables = (id: string) =>
-  queryOptions({ queryKey: ['instance', id, 'variables'], queryFn: ({ signal }) => get<Variables>(`/v1/instances/${enc(id)}/variables?history=true`, signal) });
+/** With what each value was before only where that is shown: it is read from all of the history. */
+export const variables = (id: string, withHistory: boolean) =>
+  queryOptions({
+    queryKey: ['instance', id, 'variables', withHistory],
+    queryFn: ({ signal }) => get<Variables>(path(`/v1/instances/${enc(id)}/variables`, { history: withHistory ? 'true' : undefined }), signal),
+    placeholderData: (before) => before,
+  });
 
 export const lineage = (id: string) =>
   queryOptions({ queryKey: ['instance', id, 'lineage'], queryFn: ({ signal }) => get<Lineage>(`/v1/instances/${enc(id)}/lineage`, signal) });

@@ -1,3 +1,4 @@
+import { useMemo } from 'react';
 import type { HistoryEntry, HumanTask, Instance, TaskJournal } from '../api/types';
 import { clock, duration, useNow } from '../ui/time';
 import { Empty } from '../ui/parts';
@@ -8,7 +9,7 @@ export function Timeline({ instance, history, journal, people, selected, select 
   const present = useNow();
   const begin = new Date(instance.startedAt).getTime();
   const end = instance.endedAt ? new Date(instance.endedAt).getTime() : Math.max(present, begin + 1);
-  const all = lanes(history, journal, people, end);
+  const all = useMemo(() => lanes(history, journal, people, end).map((lane) => ({ ...lane, pieces: flat(lane.stretches) })), [history, journal, people, end]);
   const span = Math.max(1, end - begin);
   const at = (time: number) => Math.min(100, Math.max(0, ((time - begin) / span) * 100));
   if (all.length === 0) return <Empty title="Nothing has happened yet" />;
@@ -34,7 +35,7 @@ export function Timeline({ instance, history, journal, people, selected, select 
                 {lane.node}
               </button>
               <div className="lane-track" role="img" aria-label={`${lane.node}: ${duration(to - from)}, waited for ${[...new Set(busy.map((one) => words(one.kind)))].join(', ') || 'nothing'}`}>
-                {flat(lane.stretches).map((stretch, index) => (
+                {lane.pieces.map((stretch, index) => (
                   <span
                     key={index}
                     className={`stretch ${stretch.kind}`}

@@ -36,8 +36,9 @@ export function VariableTable({ instance, variables, isCut, node }: { instance: 
 function Row({ instance, name, variable }: { instance: string; name: string; variable: Variable }) {
   const [open, setOpen] = useState(false);
   const writes = variable.history ?? [];
-  const last = writes.at(-1);
-  const earlier = writes.slice(0, -1).reverse();
+  // Of a history that was cut, the newest write is missing.
+  const last = writes.findLast((write) => write.revision === variable.revision);
+  const earlier = writes.filter((write) => write !== last).reverse();
   return (
     <>
       <tr>

@@ -4,7 +4,7 @@ import { duration, relative } from '../ui/time';
 import { cameOf } from './came';
 import { EVENTS_PAGE, eventsPage } from './Events';
 import { answered, asked, failure, modelWords, result, tokens } from './journal';
-import { lanes, place, queued, totals } from './timeline';
+import { flat, lanes, place, queued, totals } from './timeline';
 import { sentence } from './Why';
 
 const T = Date.parse('2026-11-30T06:00:00.000Z');
@@ -84,7 +84,7 @@ describe('the queue', () => {
   it('is told apart in the sums, where the more exact counts', () => {
     const journal = [{ task: task({ lockedAt: at(300), endedAt: at(900) }), steps: [] }] as unknown as TaskJournal[];
     const history = [event(0, 'NODE_ENTERED', 'pay', { token: 1 }), event(0, 'TASK_CREATED', 'pay'), event(900, 'TOKEN_ENDED', 'pay')];
-    expect(Object.fromEntries(totals(lanes(history, journal, [], T + 2_000)))).toEqual({ queue: 300, worker: 600 });
+    expect(Object.fromEntries(totals(lanes(history, journal, [], T + 2_000).map((lane) => ({ pieces: flat(lane.stretches) }))))).toEqual({ queue: 300, worker: 600 });
   });
 });
 

@@ -145,9 +145,9 @@ export function flat(stretches: Stretch[]): Stretch[] {
 }
 
 /** How long each kind of wait took, over all lanes. */
-export function totals(all: Lane[]): Map<Wait, number> {
+export function totals(all: { pieces: Stretch[] }[]): Map<Wait, number> {
   const sums = new Map<Wait, number>();
-  for (const lane of all) for (const piece of flat(lane.stretches)) sums.set(piece.kind, (sums.get(piece.kind) ?? 0) + piece.to - piece.from);
+  for (const lane of all) for (const piece of lane.pieces) sums.set(piece.kind, (sums.get(piece.kind) ?? 0) + piece.to - piece.from);
   return sums;
 }
 

@@ -107,7 +107,7 @@ export function Bulk({ tasks, begin, leave }: { tasks: HumanTask[]; begin: () =>
 }
 
 function Came({ result, outcome }: { result?: Result; outcome: Outcome | null }) {
-  if (!result || result.state === 'waiting') return null;
+  if (!result) return null;
   if (result.state === 'sent') return <span className="muted small">sending…</span>;
   if (result.state === 'done') return <Badge word={outcome ?? 'COMPLETED'} />;
   return <Badge word="refused" tone="red" />;

@@ -4,7 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { type FormEvent, useMemo, useState } from 'react';
 import { post } from '../api/client';
 import * as queries from '../api/queries';
-import type { Instance } from '../api/types';
+import type { HumanTask, Instance } from '../api/types';
 import { Diagram } from '../diagram/Diagram';
 import { passed, readGraph } from '../diagram/graph';
 import { cameOf } from '../instance/came';
@@ -35,6 +35,9 @@ export function InstanceScreen() {
   return <Loaded key={id} instance={instance.data as Instance} />;
 }
 
+/** The same list each time: what is computed of it is kept. */
+const NOBODY: HumanTask[] = [];
+
 function Loaded({ instance }: { instance: Instance }) {
   const { id } = instance;
   const { tab: chosen, node, page } = instanceRoute.useSearch();
@@ -42,10 +45,10 @@ function Loaded({ instance }: { instance: Instance }) {
   const history = useQuery(queries.history(id));
   const journal = useQuery(queries.journal(id));
   const lineage = useQuery(queries.lineage(id));
-  const people = useQuery(queries.instanceTasks(id)).data ?? [];
+  const people = useQuery(queries.instanceTasks(id)).data ?? NOBODY;
   const incidents = useQuery(queries.instanceIncidents(id));
   const explanation = useQuery({ ...queries.explain(id), enabled: !instance.endedAt });
-  const variables = useQuery(queries.variables(id));
+  const variables = useQuery(queries.variables(id, chosen === 'variables'));
   const xml = useQuery(queries.bpmn(instance.process, instance.version)).data;
   useTitle(`${instance.key} ${instance.process}`);
 

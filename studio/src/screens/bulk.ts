@@ -10,7 +10,7 @@ export function notNewer(tasks: HumanTask[], than: string, selected: string | un
 }
 
 export type Outcome = 'approved' | 'rejected';
-export type Result = { state: 'waiting' } | { state: 'sent' } | { state: 'done' } | { state: 'refused'; error: unknown };
+export type Result = { state: 'sent' } | { state: 'done' } | { state: 'refused'; error: unknown };
 
 /** Decisions that are under way at once. */
 const AT_ONCE = 4;
