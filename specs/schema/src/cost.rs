@@ -16,6 +16,10 @@ const MOST_PLACES: usize = 10_000;
 /// Levels of a value, as many as JSON may have here.
 const LEVELS: usize = 128;
 
+/// Parts that the counting itself may look at, and what it may keep of them: a schema that takes more is as bad.
+const MOST_LOOKS: usize = 20_000_000;
+const MOST_KEPT: usize = 2_000_000;
+
 /// What a built-in schema of schemas looks at, about.
 const META_VISITS: u64 = 50;
 
@@ -24,7 +28,7 @@ enum Below<'a> {
     /// A member by its name.
     Member(&'a str),
     /// Every member but those that the schema names.
-    OtherMembers(Vec<&'a str>),
+    OtherMembers(HashSet<&'a str>),
     /// An element by its place.
     Element(usize),
     /// Every element from a place on.
@@ -52,6 +56,10 @@ struct Graph<'a> {
     nodes: Vec<Node<'a>>,
     known: HashMap<*const Value, usize>,
     open: Vec<(usize, &'a Value)>,
+    /// Parts of the whole document.
+    size: usize,
+    /// What is left of [`MOST_LOOKS`].
+    looks: usize,
 }
 
 /// How often one place may be looked at, at most.
@@ -64,6 +72,8 @@ pub(crate) fn visits(schema: &Value) -> Result<u64, String> {
         nodes: Vec::new(),
         known: HashMap::new(),
         open: Vec::new(),
+        size: parts(schema).count(),
+        looks: MOST_LOOKS,
     };
     graph.node(schema);
     while let Some((node, at)) = graph.open.pop() {
@@ -84,6 +94,8 @@ pub(crate) fn visits(schema: &Value) -> Result<u64, String> {
                 return Err(too_costly());
             }
             worst = worst.max(total);
+            let parts = all.keys().map(|node| graph.nodes[*node].below.len());
+            graph.spend(parts.sum())?;
             below.extend(graph.next(&all));
             seen.insert(entries);
         }
@@ -129,7 +141,7 @@ impl<'a> Graph<'a> {
                 }
                 ("patternProperties", Value::Object(parts)) => {
                     for part in parts.values() {
-                        self.below(node, Below::OtherMembers(Vec::new()), part);
+                        self.below(node, Below::OtherMembers(HashSet::new()), part);
                     }
                 }
                 ("additionalProperties" | "unevaluatedProperties", part) => {
@@ -155,6 +167,11 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
+    fn spend(&mut self, looks: usize) -> Result<(), String> {
+        self.looks = self.looks.checked_sub(looks).ok_or_else(too_costly)?;
+        Ok(())
+    }
+
     fn here(&mut self, node: usize, part: &'a Value) {
         let part = self.node(part);
         self.nodes[node].here.push(part);
@@ -172,7 +189,12 @@ impl<'a> Graph<'a> {
             self.nodes[node].weight += META_VISITS;
             return Ok(());
         }
+        // All but pointers are looked for in the whole document.
+        if !to.starts_with("#/") && to != "#" {
+            self.spend(self.size)?;
+        }
         let targets = targets(self.root, to);
+        self.spend(targets.len())?;
         if targets.is_empty() {
             return Err(format!("`$ref: {to}` leads outside the schema"));
         }
@@ -201,6 +223,7 @@ impl<'a> Graph<'a> {
             return Err("a `$ref` leads to itself".to_owned());
         }
         let mut reach = vec![Visits::new(); self.nodes.len()];
+        let mut kept = 0;
         for node in order.into_iter().rev() {
             let mut all = Visits::from([(node, 1)]);
             for target in &self.nodes[node].here {
@@ -208,7 +231,8 @@ impl<'a> Graph<'a> {
                     add(&mut all, *part, *count);
                 }
             }
-            if self.total(&all) > MOST_VISITS {
+            kept += all.len();
+            if self.total(&all) > MOST_VISITS || kept > MOST_KEPT {
                 return Err(too_costly());
             }
             reach[node] = all;
@@ -257,7 +281,10 @@ impl<'a> Graph<'a> {
             }
         }
         for (member, led) in &mut members {
-            for (_, part, count) in other_members.iter().filter(|(named, ..)| !named.contains(member)) {
+            for (_, part, count) in other_members
+                .iter()
+                .filter(|(named, ..)| !named.contains(*member))
+            {
                 add(led, *part, *count);
             }
         }
@@ -406,6 +433,25 @@ mod tests {
         }
         defs.insert("d30".to_owned(), json!({}));
         assert!(visits(&json!({"$defs": defs, "$ref": "#/$defs/d0"})).is_err());
+    }
+
+    /// The counting is bounded as well: a megabyte of schema must not take minutes to refuse.
+    #[test]
+    fn a_schema_that_is_long_to_count_is_refused() {
+        let many = |count: usize, part: Value| Value::from(vec![part; count]);
+        let by_name =
+            json!({"$defs": {"x": {"$anchor": "x"}}, "prefixItems": many(20_000, json!({"$ref": "#x"}))});
+        let dynamic = json!({
+            "$defs": {"all": many(5_000, json!({"$dynamicAnchor": "n"}))},
+            "prefixItems": many(5_000, json!({"$dynamicRef": "#n"})),
+        });
+        let wide = json!({
+            "$defs": {"wide": {"allOf": many(900, json!({}))}},
+            "prefixItems": many(20_000, json!({"$ref": "#/$defs/wide"})),
+        });
+        for schema in [by_name, dynamic, wide] {
+            assert!(visits(&schema).is_err());
+        }
     }
 
     #[test]

@@ -31,14 +31,16 @@ impl JsonSchemas {
 
     fn compiled(&self, schema: &Value) -> Compiled {
         let key = canonical(schema);
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = compiled.get(&key) {
+        let lock = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
             return known.clone();
         }
+        // Outside the lock: whoever checks another schema meanwhile does not wait for this one.
+        let result = Schema::compile(&serde_json::Value::from(schema), Rules::Draft202012).map(Arc::new);
+        let mut compiled = lock();
         if compiled.len() >= MAX_CACHED {
             compiled.clear();
         }
-        let result = Schema::compile(&serde_json::Value::from(schema), Rules::Draft202012).map(Arc::new);
         compiled.insert(key, result.clone());
         result
     }
