@@ -1,6 +1,7 @@
 //! Values inside aggregates: small ones stand in the row, large and sensitive ones are payloads that the row
 //! names by digest. Replay needs only digests (core §2, "Payloads"); the bytes travel beside the state.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
 use legation_language::{Value, canonical};
@@ -60,9 +61,10 @@ impl Payloads {
     }
 
     pub fn insert(&mut self, digest: String, value: Value) {
-        let more = size(&value);
-        if self.values.insert(digest, value).is_none() {
-            self.bytes += more;
+        // The same digest is the same value.
+        if let Entry::Vacant(free) = self.values.entry(digest) {
+            self.bytes += size(&value);
+            free.insert(value);
         }
     }
 

@@ -289,8 +289,7 @@ impl<'w, 'a> Moves<'w, 'a> {
 
     /// Writes what the engine itself says about a node: `<id>_outcome` and the like, locked.
     pub fn set_engine_name(&mut self, node: &str, suffix: &str, value: Value) {
-        let name = format!("{}_{suffix}", node.replace('-', "_"));
-        self.set(&name, value, true, &Source::node(node));
+        self.set(&engine_name(node, suffix), value, true, &Source::node(node));
     }
 
     /// Evaluates an expression over the instance, the built-in names and `result`.
@@ -493,4 +492,9 @@ impl<'w, 'a> Moves<'w, 'a> {
         };
         self.effect(Effect::CloseHuman(end));
     }
+}
+
+/// The variable in which the engine itself says something about a node.
+pub(crate) fn engine_name(node: &str, suffix: &str) -> String {
+    format!("{}_{suffix}", node.replace('-', "_"))
 }

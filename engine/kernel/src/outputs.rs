@@ -10,7 +10,7 @@ use legation_language::model::{Mapping, Node, NodeKind, Source as From};
 
 use crate::expr::{Budget, evaluate};
 use crate::lookup::Lookup;
-use crate::moves::{Done, Moves};
+use crate::moves::{Done, Moves, engine_name};
 use crate::rejection::{Rejection, Stop};
 
 /// Names of a result that a refusal lists.
@@ -30,27 +30,29 @@ impl Moves<'_, '_> {
         let ahead = written_first(node, done);
         let mut values = BTreeMap::new();
         for mapping in mappings {
-            let (value, of_sender) = match &mapping.from {
-                From::Literal(value) => (value.clone(), false),
+            // A name that stays the same (`outputs: [payout_id]`) has to be sent: that the process promises it to its
+            // caller writes it nowhere else.
+            let of_sender = || match &mapping.from {
+                From::Literal(_) => false,
                 From::Expression(expr) => {
-                    // A name that stays the same (`outputs: [payout_id]`) has to be sent: that the process promises it
-                    // to its caller writes it nowhere else.
-                    let of_sender =
-                        expr.source().trim() == mapping.name || self.is_of_sender(node, expr, done, &ahead);
-                    match self
-                        .evaluate_ahead(token, expr, done, &ahead)
-                        .map_err(|stop| self.with_reads(node, stop))?
-                    {
-                        Ok(value) => (value, of_sender),
-                        Err(problem) if of_sender => {
-                            return Err(unmapped(node, mapping, expr, &problem, done).into());
-                        }
-                        Err(_) => return Ok(()),
-                    }
+                    expr.source().trim() == mapping.name || self.is_of_sender(node, expr, done, &ahead)
                 }
             };
+            let value = match &mapping.from {
+                From::Literal(value) => value.clone(),
+                From::Expression(expr) => match self
+                    .evaluate_ahead(token, expr, done, &ahead)
+                    .map_err(|stop| self.with_reads(node, stop))?
+                {
+                    Ok(value) => value,
+                    Err(problem) if of_sender() => {
+                        return Err(unmapped(node, mapping, expr, &problem, done).into());
+                    }
+                    Err(_) => return Ok(()),
+                },
+            };
             if let Err(problem) = self.check_declared(&mapping.name, &value) {
-                if !of_sender {
+                if !of_sender() {
                     return Ok(());
                 }
                 let message = format!("output {} of node {}: {}", mapping.name, node.id, problem.message);
@@ -85,9 +87,9 @@ impl Moves<'_, '_> {
         let references = expr.references();
         let mut names = references.iter().filter_map(|path| path.first());
         names.any(|name| {
-            let known = self.instance().variables().contains_key(name) || self.is_promised(node, name);
             let came = name == "result" || done.result.get(name).is_some() || ahead.contains_key(name);
-            came || (!is_built_in(name) && !known)
+            let known = || self.instance().variables().contains_key(name) || self.is_promised(node, name);
+            came || (!is_built_in(name) && !known())
         })
     }
 
@@ -112,10 +114,7 @@ fn written_first(node: &Node, done: &Done) -> BTreeMap<String, Value> {
         written.insert(agent.result_variable.clone(), done.result.clone());
     }
     if let Some(outcome) = &done.outcome {
-        written.insert(
-            format!("{}_outcome", node.id.replace('-', "_")),
-            Value::from(outcome.as_str()),
-        );
+        written.insert(engine_name(&node.id, "outcome"), Value::from(outcome.as_str()));
     }
     written
 }

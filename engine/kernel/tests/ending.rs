@@ -374,6 +374,10 @@ proptest! {
             world.check();
         }
         world.deliver();
+        let below = format!("{}.", first.as_str());
+        let of_it = |id: &InstanceId| *id == first || id.as_str().starts_with(&below);
+        let mut cancelled = world.tree.instances.iter().filter(|(id, _)| of_it(id));
+        prop_assert!(cancelled.all(|(_, instance)| instance.is_over()), "it ends without another cancel");
         world.run(&cancel(&World::root())).unwrap();
         world.deliver();
         prop_assert_eq!(over(&world), world.tree.instances.len());

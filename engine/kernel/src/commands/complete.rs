@@ -116,18 +116,6 @@ fn accept(
     outcome: Option<String>,
 ) -> Result<Answer, Stop> {
     let instance = id.instance();
-    if let NodeKind::Agent(agent) = &node.kind {
-        let written = BTreeMap::from([(agent.result_variable.clone(), result.clone())]);
-        work.with(&instance, |m| Ok(m.check_sizes(&written)?))?;
-    } else if let Some(variables) = result.as_map() {
-        work.with(&instance, |m| m.check_result(node, variables))?;
-        let done = Done {
-            result: result.clone(),
-            outcome: outcome.clone(),
-            source: Source::default(),
-        };
-        check_outputs(work, id, node, &done)?;
-    }
     let attempt = work.task(id)?.task.attempt;
     let source = Source {
         node: Some(node.id.clone()),
@@ -135,23 +123,32 @@ fn accept(
         attempt: Some(attempt),
         actor: None,
     };
+    let done = Done {
+        result,
+        outcome,
+        source,
+    };
+    if let NodeKind::Agent(agent) = &node.kind {
+        check_size(work, id, agent, &done.result)?;
+    } else if let Some(variables) = done.result.as_map() {
+        work.with(&instance, |m| m.check_result(node, variables))?;
+        check_outputs(work, id, node, &done)?;
+    }
     close_as_completed(work, id, caller, body)?;
     work.with(&instance, |m| {
         let Some(token) = m.instance().token_of_task(id.local()) else {
             return Ok(());
         };
         m.retire_task(id.local(), TaskOutcome::Completed, "completed")?;
-        nodes::resume(
-            m,
-            token,
-            Signal::Done(Done {
-                result,
-                outcome,
-                source,
-            }),
-        )
+        nodes::resume(m, token, Signal::Done(done))
     })?;
     failure::finish_closing(work, id)
+}
+
+/// An agent's result is a variable like any other (core §1).
+fn check_size(work: &mut Work<'_>, id: &TaskId, agent: &Agent, result: &Value) -> Result<(), Stop> {
+    let written = BTreeMap::from([(agent.result_variable.clone(), result.clone())]);
+    work.with(&id.instance(), |m| Ok(m.check_sizes(&written)?))
 }
 
 /// `on_invalid_output` and `on_low_confidence`: the task is done, the token takes the named way.
@@ -170,8 +167,7 @@ fn route(
     target: &str,
 ) -> Result<Answer, Stop> {
     if let (Some(result), NodeKind::Agent(agent)) = (&result, &node.kind) {
-        let written = BTreeMap::from([(agent.result_variable.clone(), result.clone())]);
-        work.with(&id.instance(), |m| Ok(m.check_sizes(&written)?))?;
+        check_size(work, id, agent, result)?;
     }
     close_as_completed(work, id, caller, body)?;
     work.with(&id.instance(), |m| {

@@ -243,14 +243,18 @@ impl Draft<'_> {
     /// the step that is too many stays: a known outcome is never thrown away.
     fn stop_at_limit(&mut self, refusal: Rejection) -> Recorded {
         let (now, message) = (self.cx.now, refusal.message.clone());
-        hold(
-            &mut self.file,
-            refusal.code,
-            message,
-            now,
-            &mut self.numbers,
-            &mut self.out,
-        );
+        // One such incident is enough, also when a call comes that waited meanwhile; those about steps stand beside it.
+        let of_step = |held: &u32| self.file.steps.iter().any(|step| step.incident == Some(*held));
+        if self.file.task.incidents.iter().all(of_step) {
+            hold(
+                &mut self.file,
+                refusal.code,
+                message,
+                now,
+                &mut self.numbers,
+                &mut self.out,
+            );
+        }
         end_lease(&mut self.file, now);
         Recorded {
             steps: Vec::new(),

@@ -75,11 +75,13 @@ fn fire(m: &mut Moves<'_, '_>, definition: &Definition, scope: u32, join: &str) 
         .tokens
         .iter()
         .filter(|(_, token)| token.scope == scope);
-    let (arrived, others): (Vec<_>, Vec<_>) = in_scope.partition(|(_, token)| token.node == join);
-    if others
-        .iter()
-        .any(|(_, token)| can_reach(definition, &token.node, join))
-    {
+    let here = |token: &Token| token.node == join && token.state == TokenState::Waiting(Wait::Join);
+    let (arrived, others): (Vec<_>, Vec<_>) = in_scope.partition(|(_, token)| here(token));
+    if can_reach(
+        definition,
+        others.iter().map(|(_, token)| token.node.as_str()),
+        join,
+    ) {
         return false;
     }
     // A fork is over when no other token came through it.
@@ -102,10 +104,10 @@ fn fire(m: &mut Moves<'_, '_>, definition: &Definition, scope: u32, join: &str) 
     true
 }
 
-/// Whether `from` leads to `join`, over every edge: boundaries and error routes too.
-fn can_reach(definition: &Definition, from: &str, join: &str) -> bool {
+/// Whether one of `from` leads to `join`, over every edge: boundaries and error routes too.
+fn can_reach<'n>(definition: &Definition, from: impl Iterator<Item = &'n str>, join: &str) -> bool {
     let mut seen = BTreeSet::new();
-    let mut open = vec![from.to_owned()];
+    let mut open: Vec<String> = from.map(str::to_owned).collect();
     while let Some(id) = open.pop() {
         if id == join {
             return true;

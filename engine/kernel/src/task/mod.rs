@@ -68,7 +68,12 @@ pub struct Task {
     pub retired: Option<Retired>,
     /// Local numbers of all incidents that hold this task, those about writes in doubt included: it goes on when
     /// none is left.
-    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    #[serde(
+        default,
+        alias = "incident",
+        deserialize_with = "held_by",
+        skip_serializing_if = "BTreeSet::is_empty"
+    )]
     pub incidents: BTreeSet<u32>,
     /// The last closing call and its answer, for repeats.
     pub closing: Option<Closing>,
@@ -198,5 +203,43 @@ impl TaskFile {
             .iter()
             .map(|step| &**step)
             .filter(move |step| step.attempt == attempt)
+    }
+}
+
+/// Rows that were written before a task could be held twice name one incident, or none.
+fn held_by<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeSet<u32>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Held {
+        All(BTreeSet<u32>),
+        One(Option<u32>),
+    }
+    Ok(match Held::deserialize(from)? {
+        Held::All(all) => all,
+        Held::One(one) => one.into_iter().collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Core §1: readers take what was written before.
+    #[test]
+    fn what_held_a_task_before_it_could_be_held_twice_still_holds_it() {
+        #[derive(Deserialize)]
+        struct Row {
+            #[serde(default, alias = "incident", deserialize_with = "held_by")]
+            incidents: BTreeSet<u32>,
+        }
+        for (row, held) in [
+            ("{}", &[][..]),
+            (r#"{"incident":null}"#, &[]),
+            (r#"{"incident":7}"#, &[7]),
+            (r#"{"incidents":[7,9]}"#, &[7, 9]),
+        ] {
+            let read: Row = serde_json::from_str(row).expect(row);
+            assert_eq!(read.incidents, BTreeSet::from_iter(held.iter().copied()), "{row}");
+        }
     }
 }

@@ -171,6 +171,21 @@ fn d36_the_step_limit_opens_an_incident_that_holds_the_task() {
     assert_eq!(bench.state(1), StepState::Completed, "what runs may still report");
 }
 
+/// A call that waited meanwhile counts as one under the lease, which a write in doubt keeps known.
+#[test]
+fn d36_the_step_limit_opens_one_incident_however_many_calls_meet_it() {
+    let mut bench = Bench::new();
+    bench.agent.max_steps = 2;
+    let caller = bench.lease("w1");
+    let write = tool(1, "crm/create_ticket", Value::map([("text", 1)]));
+    bench.batch(&caller, vec![write, read(2)]).unwrap();
+    bench.now += 1;
+    bench.send(&caller, read(3)).unwrap();
+    assert_eq!(bench.incidents().len(), 1);
+    let again = bench.send(&caller, read(3));
+    assert_eq!(bench.incidents().len(), 1, "{again:?}");
+}
+
 /// A known outcome is never thrown away: what a batch tells before the step that is too many is recorded.
 #[test]
 fn d36_a_batch_that_reaches_the_step_limit_keeps_the_results_it_brought() {
